@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which instruction sets the machine has, decided once at run time. One binary serves every x86-64;
+ * other machines use the portable code. */
+#ifndef COMMON_CPU_H
+#define COMMON_CPU_H
+
+enum cpu_tier { CPU_PORTABLE, CPU_AVX2, CPU_AVX512, CPU_TIERS };
+
+/* The best tier of this machine, or the lower one set by cpu_tier_limit. AVX2 includes FMA and
+ * F16C; AVX512 means F, BW, DQ and VL. */
+enum cpu_tier cpu_tier(void);
+/* Caps the tier for the whole process (tests run every tier). Call before any other thread. */
+void cpu_tier_limit(enum cpu_tier max);
+const char *cpu_tier_name(enum cpu_tier tier);
+/* Processors this process may run on. */
+int cpu_count(void);
+
+#endif
