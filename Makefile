@@ -38,9 +38,9 @@ endif
 CFLAGS  := $(BASE) $(WARN) $(OPT_$(config)) $(CFLAGS_EXTRA)
 # The numeric kernels are written for the vectoriser.
 build/%/trainer/cpu/matmul_fast.o: CFLAGS += -O3
+comma := ,
 LDFLAGS := $(filter -fsanitize% --coverage,$(subst fuzzer-no-link$(comma),,$(OPT_$(config)))) -pthread
-LDLIBS_ftprep  := -lcjson -lzstd -lxxhash -lm
-LDLIBS_fttrain := -lcjson -lzstd -lxxhash -lm
+LDLIBS  := -lcjson -lzstd -lxxhash -lm
 
 # --- sources ----------------------------------------------------------------------------------
 
@@ -57,7 +57,11 @@ TOOLS_OBJ   := $(call obj,$(TOOLS))
 TRAINER_OBJ := $(call obj,$(TRAINER))
 TEST_SUPPORT := $(call obj,$(sort $(wildcard tests/support/*.c)))
 UNIT_BIN    := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT))
-FUZZ_BIN    := $(patsubst tests/%.c,$(B)/tests/%,$(FUZZ))
+TOOL_BIN    := $(patsubst tests/%.c,$(B)/tests/%,$(sort $(wildcard tests/tools/*.c)))
+FUZZ_NAMES  := $(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ))
+FUZZ_BIN    := $(patsubst %,$(B)/tests/fuzz/fuzz_%,$(FUZZ_NAMES))
+REPLAY_BIN  := $(patsubst %,$(B)/tests/fuzz/replay_%,$(FUZZ_NAMES))
+ALL_SOURCES := $(sort $(shell find common formats tools trainer tests -name '*.[ch]'))
 
 ifeq ($(V),1)
 say = @:
@@ -75,11 +79,11 @@ all: $(B)/ftprep $(B)/fttrain ## build both programs
 
 $(B)/ftprep: $(call obj,tools/ftprep.c) $(TOOLS_OBJ) $(LIB_OBJ)
 	$(call say,LD,$@)
-	$(q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS_ftprep)
+	$(q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(B)/fttrain: $(call obj,trainer/fttrain.c) $(TRAINER_OBJ) $(LIB_OBJ)
 	$(call say,LD,$@)
-	$(q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS_fttrain)
+	$(q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(B)/%.o: %.c $(B)/flags.txt
 	@mkdir -p $(@D)
@@ -92,9 +96,84 @@ $(B)/flags.txt: FORCE
 	@echo '$(CC) $(subst ',,$(CFLAGS) $(LDFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ',,$(CFLAGS) $(LDFLAGS))' > $@
 FORCE:
 
-$(UNIT_BIN): $(B)/tests/%: $(B)/tests/%.o $(TEST_SUPPORT) $(TOOLS_OBJ) $(TRAINER_OBJ) $(LIB_OBJ)
+# --- tests ------------------------------------------------------------------------------------
+# tests/support/*.c is shared test code without main; tests/tools/*.c are programs that tests run;
+# tests/fuzz/fuzz_X.c is linked with libFuzzer (config=fuzz) or with replay.c, which runs the corpus.
+
+TEST_LIBS := $(TEST_SUPPORT) $(TOOLS_OBJ) $(TRAINER_OBJ) $(LIB_OBJ)
+
+$(UNIT_BIN): $(B)/tests/%: $(B)/tests/%.o $(TEST_LIBS)
 	$(call say,LD,$@)
-	$(q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_ftprep)
+	$(q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(TOOL_BIN): $(B)/tests/%: $(B)/tests/%.o $(TEST_LIBS)
+	$(call say,LD,$@)
+	$(q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(REPLAY_BIN): $(B)/tests/fuzz/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(TEST_LIBS)
+	$(call say,LD,$@)
+	$(q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(FUZZ_BIN): $(B)/tests/%: $(B)/tests/%.o $(TEST_LIBS)
+	$(call say,LD,$@)
+	$(q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LDLIBS)
+
+.PHONY: demo check check-fast tests replay fuzz bench arm64 format install uninstall deps model
+demo: ## install what is missing, build, and go from chat rows to a trained adapter
+	@tests/install_deps.sh build
+	@$(MAKE) --no-print-directory all
+	@tests/fetch_model.sh
+	@tests/demo.sh
+
+check: ## install what is missing and run every test
+	@tests/install_deps.sh check
+	@tests/fetch_model.sh
+	@tests/check.sh
+
+check-fast: ## unit and command-line tests of this config only
+	@tests/check.sh fast
+
+# Everything that tests/check.sh runs from this configuration.
+tests: all $(UNIT_BIN) $(TOOL_BIN) $(REPLAY_BIN)
+replay: $(REPLAY_BIN)
+
+fuzz: ## run one fuzz target: make fuzz T=gguf SECONDS=60
+	@test -n "$(T)" || { echo "usage: make fuzz T=NAME SECONDS=60; targets: $(FUZZ_NAMES)"; exit 2; }
+	@$(MAKE) --no-print-directory config=fuzz build/fuzz-clang/tests/fuzz/fuzz_$(T)
+	@mkdir -p build/fuzz-corpus/$(T)
+	build/fuzz-clang/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) -rss_limit_mb=2048 \
+	    -timeout=10 -artifact_prefix=build/fuzz-corpus/ build/fuzz-corpus/$(T) tests/fuzz/corpus/$(T)
+
+bench: ## benchmarks against the peers (needs the packages named in docs/testing.md)
+	@tests/bench/run.sh
+
+arm64: ## compile everything for arm64
+	@$(MAKE) --no-print-directory CC=aarch64-linux-gnu-gcc CFLAGS_EXTRA="-idirafter /usr/include" \
+	    B=build/arm64 arm64-objects
+.PHONY: arm64-objects
+arm64-objects: $(call obj,$(COMMON) $(FORMATS) $(TOOLS) $(TRAINER) tools/ftprep.c trainer/fttrain.c)
+
+format: ## reformat the sources
+	clang-format -i $(ALL_SOURCES)
+
+# --- installation -----------------------------------------------------------------------------
+
+BINDIR := $(DESTDIR)$(PREFIX)/bin
+MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
+DOCDIR := $(DESTDIR)$(PREFIX)/share/doc/ftprep
+
+install: all ## install to PREFIX (default /usr/local), under DESTDIR if given
+	install -d "$(BINDIR)" "$(MANDIR)" "$(DOCDIR)"
+	install -m 755 $(B)/ftprep $(B)/fttrain "$(BINDIR)"
+	install -m 644 README.md CHANGELOG.md LICENSE docs/*.md "$(DOCDIR)"
+	@for p in ftprep fttrain; do \
+	    $(B)/$$p man > "$(MANDIR)/$$p.1" || exit 1; \
+	    for c in $$($(B)/$$p commands); do $(B)/$$p man $$c > "$(MANDIR)/$$p-$$c.1" || exit 1; done; \
+	done
+	@echo "installed in $(DESTDIR)$(PREFIX)"
+
+uninstall: ## remove what install put there
+	rm -rf "$(BINDIR)/ftprep" "$(BINDIR)/fttrain" "$(DOCDIR)" "$(MANDIR)"/ftprep*.1 "$(MANDIR)"/fttrain*.1
 
 clean: ## remove everything that was built
 	rm -rf build

@@ -298,6 +298,11 @@ static ft_status dispatch(const struct program *p, int argc, char **argv, ft_err
             print_program_help(argc < 2 ? stderr : stdout, p);
         return argc < 2 ? ft_fail(err, FT_EUSAGE, "a command is needed") : FT_OK;
     }
+    if (strcmp(name, "commands") == 0) { /* for scripts: installation, shell completion */
+        for (size_t i = 0; i < p->n_commands; i++)
+            puts(p->commands[i].name);
+        return FT_OK;
+    }
     if (strcmp(name, "man") == 0)
         return print_man(p, argc - 2, argv + 2, err);
     const struct command *c = find_command(p, name);
