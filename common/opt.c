@@ -111,7 +111,7 @@ static ft_status store(struct opt_set *s, const struct opt *o, str text, ft_erro
     case OPT_LIST:
         return append_items(s, dst, text, err);
     }
-    FT_ASSERT(!"unknown option type");
+    FT_ASSERT(false && "unknown option type");
     return FT_OK;
 }
 

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The commands of ftprep, one per cmd_<name>.c. */
+#ifndef TOOLS_COMMANDS_H
+#define TOOLS_COMMANDS_H
+
+#include "common/opt.h"
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ftprep: everything that happens before and after training. */
+#include "tools/commands.h"
+
+int main(int argc, char **argv)
+{
+    /* In the order of a first use; `ftprep --help` shows it. */
+    const struct command commands[] = {};
+    const struct program program = {
+        .name = "ftprep",
+        .summary = "Prepares chat data and base weights for fttrain, and exports what it trained",
+        .version = FT_VERSION,
+        .exit_codes = "  0  done\n"
+                      "  1  failed; the message says what and where\n"
+                      "  2  the command line is wrong\n"
+                      "  3  stopped on request; the same command continues",
+        .commands = commands,
+        .n_commands = ARRAY_LEN(commands),
+    };
+    return program_main(&program, argc, argv);
+}
