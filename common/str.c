@@ -167,24 +167,28 @@ size_t str_utf8_put(char *dst, uint32_t c)
 
 enum { NEAREST_MAX = 64 };
 
-/* Levenshtein distance; strings longer than NEAREST_MAX count as far away. */
+/* Edits that turn a into b, where swapping two neighbours counts as one; strings longer than
+ * NEAREST_MAX count as far away. */
 static size_t edit_distance(str a, str b)
 {
-    size_t row[NEAREST_MAX + 1];
+    size_t rows[3][NEAREST_MAX + 1]; /* of i - 2, i - 1 and i, in turn */
     if (a.len > NEAREST_MAX || b.len > NEAREST_MAX)
         return SIZE_MAX;
     for (size_t j = 0; j <= b.len; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= a.len; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= b.len; j++) {
-            size_t substitute = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
-            diagonal = row[j];
-            row[j] = FT_MIN(substitute, FT_MIN(row[j], row[j - 1]) + 1);
+            size_t d = above[j - 1] + (a.ptr[i - 1] != b.ptr[j - 1]);
+            d = FT_MIN(d, FT_MIN(row[j - 1], above[j]) + 1);
+            if (i > 1 && j > 1 && a.ptr[i - 1] == b.ptr[j - 2] && a.ptr[i - 2] == b.ptr[j - 1])
+                d = FT_MIN(d, above2[j - 2] + 1);
+            row[j] = d;
         }
     }
-    return row[b.len];
+    return rows[a.len % 3][b.len];
 }
 
 const char *str_nearest(str s, const char *const *candidates, size_t n)

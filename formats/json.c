@@ -159,6 +159,8 @@ static ft_status parse_scanned(struct json_doc *doc, const char *name, str origi
     if (doc->root != NULL)
         return finish_tree(doc->root, name, err);
     size_t at = end == NULL ? 0 : (size_t)(end - doc->text);
+    if (at > 0 && doc->text[at - 1] == '\'') /* cJSON points behind the quote it wanted */
+        at--;
     if (at >= n)
         return syntax_error(err, name, original, original.len, "the text ends too early");
     return syntax_error(err, name, original, at,

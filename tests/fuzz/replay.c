@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs one fuzz target over files and directories given as arguments, without libFuzzer, so that the
- * ordinary tests replay every corpus under any compiler and sanitizer. Each input is copied to a block
- * of exactly its size, so that the address sanitizer sees an over-read of one byte. */
+ * Runs one fuzz target over files and directories given as arguments, without libFuzzer, so that
+ * the ordinary tests replay every corpus under any compiler and sanitizer. Each input is copied to
+ * a block of exactly its size, so that the address sanitizer sees an over-read of one byte. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
