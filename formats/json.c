@@ -151,6 +151,17 @@ static ft_status finish_tree(cJSON *v, const char *name, ft_error *err)
     return FT_OK;
 }
 
+/* Where an object key should start but does not, cJSON points one byte too far. */
+static bool key_expected_before(const char *t, size_t at)
+{
+    if (at == 0 || strchr(" \t\r\n\"0123456789", t[at - 1]) != NULL)
+        return false;
+    size_t i = at - 1;
+    while (i > 0 && strchr(" \t\r\n", t[i - 1]) != NULL)
+        i--;
+    return i > 0 && (t[i - 1] == '{' || t[i - 1] == ',');
+}
+
 static ft_status parse_scanned(struct json_doc *doc, const char *name, str original, size_t n,
                                ft_error *err)
 {
@@ -159,7 +170,7 @@ static ft_status parse_scanned(struct json_doc *doc, const char *name, str origi
     if (doc->root != NULL)
         return finish_tree(doc->root, name, err);
     size_t at = end == NULL ? 0 : (size_t)(end - doc->text);
-    if (at > 0 && doc->text[at - 1] == '\'') /* cJSON points behind the quote it wanted */
+    if (key_expected_before(doc->text, at))
         at--;
     if (at >= n)
         return syntax_error(err, name, original, original.len, "the text ends too early");
