@@ -123,7 +123,7 @@ demo: ## install what is missing, build, and go from chat rows to a trained adap
 	@tests/install_deps.sh build
 	@$(MAKE) --no-print-directory all
 	@tests/fetch_model.sh
-	@tests/demo.sh
+	@tests/demo.sh $(B)
 
 check: ## install what is missing and run every test
 	@tests/install_deps.sh check

@@ -4,12 +4,14 @@
 # GGUF -> NF4, QLoRA training, the same questions before and after. Shows every command before it
 # runs it and fails unless the evaluation loss falls and the answers after training are right.
 #
-# What is there and up to date is kept: a second run downloads, builds and trains nothing.
+# What is there and up to date is kept: a second run trains nothing. `make demo` builds the programs
+# and fetches the model first. Usage: tests/demo.sh [BUILD]
 set -eu
 cd "$(dirname "$0")/.."
 
-ftprep=build/release/ftprep
-fttrain=build/release/fttrain
+build=${1:-build/release}
+ftprep=$build/ftprep
+fttrain=$build/fttrain
 model=models/SmolLM2-135M-Instruct.Q4_1.gguf
 chat='data-samples/chat.jsonl'
 config='data-samples/run.json'
@@ -96,11 +98,6 @@ for question in "$question_1" "$question_2" "$question_3"; do
 done
 
 started=$(date +%s)
-heading "What the demo needs"
-tests/install_deps.sh demo
-make -j"$(getconf _NPROCESSORS_ONLN)" all
-tests/fetch_model.sh
-
 heading "1. Chat rows -> data set, a tenth of it held out for evaluation"
 if fresh "$data/manifest.json" "$chat" "$model" "$ftprep"; then
     keep "$data"

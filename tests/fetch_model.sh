@@ -21,11 +21,7 @@ if matches "$target"; then
     echo "$target is there already"
     exit 0
 fi
-if ! python3 -m pip --version > /dev/null 2>&1; then
-    echo "fetch_model.sh: python3 with pip is needed: run tests/install_deps.sh demo" >&2
-    exit 2
-fi
-
+tests/install_deps.sh model
 mkdir -p models
 work=$(mktemp -d models/fetch.XXXXXX)
 trap 'rm -rf "$work"' EXIT

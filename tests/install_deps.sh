@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the distribution packages that a task needs and that are missing.
 #
-#   tests/install_deps.sh [build|demo|check|fuzz|arm64]
+#   tests/install_deps.sh [build|model|check|fuzz]
 #
 # Says what is missing before it acts. Without root it installs nothing: it prints the command and
 # exits with 2. Package names are Debian's; elsewhere the list says what to look for.
@@ -12,12 +12,14 @@ task=${1:-build}
 build="gcc libc6-dev make libcjson-dev libzstd-dev libxxhash-dev"
 case $task in
     build) wanted=$build ;;
-    demo) wanted="$build python3 python3-pip" ;;
-    check) wanted="$build python3 python3-pip libcmocka-dev bats" ;;
+    model) wanted="python3 python3-pip" ;;
+    check)
+        wanted="$build python3 python3-pip libcmocka-dev bats clang clang-format"
+        wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+        ;;
     fuzz) wanted="$build clang libclang-rt-14-dev" ;;
-    arm64) wanted="$build gcc-aarch64-linux-gnu libc6-dev-arm64-cross" ;;
     *)
-        echo "usage: tests/install_deps.sh [build|demo|check|fuzz|arm64]" >&2
+        echo "usage: tests/install_deps.sh [build|model|check|fuzz]" >&2
         exit 2
         ;;
 esac
@@ -51,7 +53,7 @@ EOF
 present() {
     owned "$1" && return
     case $1 in
-        gcc | make | python3 | bats | clang) runs "$1" ;;
+        gcc | make | python3 | bats | clang | clang-format) runs "$1" ;;
         gcc-aarch64-linux-gnu) runs aarch64-linux-gnu-gcc ;;
         python3-pip) python3 -m pip --version > /dev/null 2>&1 ;;
         libc6-dev) links stdio.h -lm ;;
