@@ -4,6 +4,8 @@
  * written once, inlined into one function per CPU tier and left to the vectoriser. */
 #include "formats/dtype.h"
 
+#include <math.h>
+#include <string.h>
 
 #include "common/cpu.h"
 #include "common/half.h"
@@ -266,4 +268,32 @@ void dtype_decode(enum dtype t, const void *src, int64_t n, float *dst)
     }
 #endif
     decode_portable(t, src, n, dst);
+}
+
+static int64_t encode_f32(const float *src, int64_t n, void *dst)
+{
+    int64_t i = 0;
+    while (i < n && isfinite(src[i]))
+        i++;
+    memmove(dst, src, (size_t)n * sizeof *src);
+    return i;
+}
+
+static int64_t encode_half(enum dtype t, const float *src, int64_t n, void *dst)
+{
+    uint16_t exponent = t == DT_F16 ? 0x7C00 : 0x7F80; /* all set: infinity or NaN */
+    int64_t finite = n;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = t == DT_F16 ? f32_to_f16(src[i]) : f32_to_bf16(src[i]);
+        memcpy((uint8_t *)dst + 2 * i, &h, sizeof h);
+        if ((h & exponent) == exponent && finite == n)
+            finite = i;
+    }
+    return finite;
+}
+
+int64_t dtype_encode(enum dtype t, const float *src, int64_t n, void *dst)
+{
+    FT_ASSERT(t == DT_F32 || t == DT_F16 || t == DT_BF16);
+    return t == DT_F32 ? encode_f32(src, n, dst) : encode_half(t, src, n, dst);
 }
