@@ -4,6 +4,7 @@
 #ifndef FORMATS_MODEL_CONFIG_H
 #define FORMATS_MODEL_CONFIG_H
 
+#include "formats/gguf.h"
 #include "formats/json.h"
 
 enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 };
@@ -27,13 +28,19 @@ struct model_config {
 /* FT_EFORMAT names the key and says what is supported (architecture, activation, scaling type). */
 FT_NODISCARD ft_status model_config_from_hf(struct model_config *out, const json *config,
                                             ft_error *err);
+/* The same from GGUF metadata (architectures llama, which Mistral uses too, and qwen2) and from
+ * which tensors are there (biases, a separate head, RoPE factors). Messages start with the file
+ * name. */
+FT_NODISCARD ft_status model_config_from_gguf(struct model_config *out, const struct gguf *g,
+                                              ft_error *err);
 /* Appends the Hugging Face config.json text (loads in transformers); model_config_from_hf reads it
  * back to the same struct. */
 void model_config_to_hf(struct buf *out, const struct model_config *c);
 /* Ranges and divisibility; called by both readers. */
 FT_NODISCARD ft_status model_config_check(const struct model_config *c, ft_error *err);
 
-/* RoPE inverse frequencies, [head_dim / 2], with scaling applied: evaluated in double, rounded once. */
+/* RoPE inverse frequencies, [head_dim / 2], with scaling applied: evaluated in double, rounded
+ * once. */
 void model_config_inv_freq(float *dst, const struct model_config *c);
 
 /* The linear layers of a block, in the order of adapters and reports. */
@@ -44,5 +51,19 @@ void linear_module(char dst[96], int64_t layer, enum linear_kind k);
 int64_t linear_in(const struct model_config *c, enum linear_kind k);
 int64_t linear_out(const struct model_config *c, enum linear_kind k);
 bool linear_has_bias(const struct model_config *c, enum linear_kind k);
+
+/* Every tensor of a model, in the order of .nf4 files: embedding, layer by layer, final norm, head
+ * unless tied. */
+enum { MODEL_TENSOR_NAME = 96 };
+struct model_tensor {
+    char name[MODEL_TENSOR_NAME]; /* Hugging Face name: "model.layers.0.mlp.up_proj.weight" */
+    int n_dims;
+    int64_t shape[2]; /* [rows, cols]; [n, 1] for vectors */
+    int64_t layer;    /* -1 outside the blocks */
+    int kind;         /* enum linear_kind when it belongs to a linear layer, else -1 */
+    bool is_linear;   /* the weight of a linear layer: what NF4 applies to */
+};
+int64_t model_tensors(const struct model_config *c);
+void model_tensor_at(struct model_tensor *out, const struct model_config *c, int64_t i);
 
 #endif
