@@ -167,7 +167,8 @@ static ft_status check_tiling(const struct safetensors *st, size_t first, const 
                               size_t data_start, ft_error *err)
 {
     const uint8_t *at = s->data + data_start;
-    qsort(st->tensors + first, st->n_tensors - first, sizeof *st->tensors, compare_begin);
+    if (st->n_tensors > first)
+        qsort(st->tensors + first, st->n_tensors - first, sizeof *st->tensors, compare_begin);
     for (size_t i = first; i < st->n_tensors; i++) {
         const struct safetensors_tensor *t = &st->tensors[i];
         if (t->data != at)
