@@ -8,9 +8,9 @@
 
 enum { NF4_BLOCK = 64, NF4_BLOCK2 = 256, NF4_CODES = 16, NF4_MAP = 256 };
 
-extern const float nf4_values[NF4_CODES];     /* the code table */
+extern const float nf4_values[NF4_CODES];            /* the code table */
 extern const uint32_t nf4_thresholds[NF4_CODES - 1]; /* bit patterns: code(v) = #{t : v > t} */
-extern const uint32_t nf4_map_bits[NF4_MAP];  /* canonical signed dynamic map, bit patterns */
+extern const uint32_t nf4_map_bits[NF4_MAP]; /* canonical signed dynamic map, bit patterns */
 
 /* One quantised matrix [rows, cols], row-major; a block may cross rows. Pointers are borrowed. */
 struct nf4_matrix {

@@ -5,4 +5,6 @@
 
 #include "common/opt.h"
 
+extern const struct command cmd_quantize;
+
 #endif

@@ -5,7 +5,9 @@
 int main(int argc, char **argv)
 {
     /* In the order of a first use; `ftprep --help` shows it. */
-    const struct command commands[] = {};
+    const struct command commands[] = {
+        cmd_quantize,
+    };
     const struct program program = {
         .name = "ftprep",
         .summary = "Prepares chat data and base weights for fttrain, and exports what it trained",
