@@ -67,7 +67,7 @@ keep() {
 ask() {
     question=$1
     shift
-    set -- "$fttrain" generate --base "$base" "$@" --prompt "$question"
+    set -- "$fttrain" generate --base "$base" "$@" --max-tokens 48 --prompt "$question"
     print_command "$@"
     answer=$("$@") || fail "the question was not answered"
     printf '%s\n\n' "$answer"
@@ -83,9 +83,9 @@ check_answer() {
     done
 }
 
-# eval_losses: the evaluation losses of the run, one a line, oldest first.
-eval_losses() {
-    sed -n 's/.*"eval_loss": *\([0-9.eE+-]*\).*/\1/p' "$run/metrics.jsonl"
+# summary KEY: one number of the finished run.
+summary() {
+    sed -n "s/.*\"$1\": \([^,]*\).*/\1/p" "$run/summary.json"
 }
 
 question_1="Which command turns chat files into a data set?"
@@ -129,9 +129,9 @@ else
     rm -rf "$run"
     show "$fttrain" train "$config"
 fi
-first=$(eval_losses | head -n 1)
-last=$(eval_losses | tail -n 1)
-echo "evaluation loss on rows that were held out: $first before, $last after"
+first=$(summary first_eval_loss)
+last=$(summary final_eval_loss)
+echo "loss on the rows that were held out: $first before, $last after"
 awk -v first="$first" -v last="$last" 'BEGIN { exit !(last > 0 && last < first / 2) }' ||
     fail "the evaluation loss did not fall to less than half"
 
