@@ -26,6 +26,10 @@ void backend_close(struct backend *be); /* NULL is fine */
 const char *backend_name(const struct backend *be);
 int backend_threads(const struct backend *be);
 
+/* What a backend takes at open for the workspaces of its operations: the largest of this build, so
+ * that memory can be planned before one is opened. */
+size_t backend_workspace_bytes(int n_threads);
+
 /* 64-byte aligned, zeroed device memory; `what` names the class in messages. */
 FT_NODISCARD ft_status backend_alloc(void *out, struct backend *be, size_t bytes, const char *what,
                                      ft_error *err);

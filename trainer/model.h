@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The Llama-family decoder with LoRA: forward, loss, backward and generation as straight op_ calls in
- * model order. One model serves one thread of control; the operations inside use all threads. */
+ * The Llama-family decoder with LoRA: forward, loss, backward and generation as straight op_ calls
+ * in model order. One model serves one thread of control; the operations inside use all threads. */
 #ifndef TRAINER_MODEL_H
 #define TRAINER_MODEL_H
 
@@ -12,22 +12,22 @@ struct model;
 
 struct model_options {
     const struct adapter_config *adapter; /* NULL = base alone (generation, evaluation) */
-    int64_t max_tokens;  /* most tokens of a micro-batch; 0 = generation only */
-    int64_t max_context; /* KV cache positions; 0 = no generation */
-    bool training;       /* gradients and optimiser state are planned too */
-    bool recompute;      /* keep only each block's input and recompute the rest in backward */
+    int64_t max_tokens;                   /* most tokens of a micro-batch; 0 = generation only */
+    int64_t max_context;                  /* KV cache positions; 0 = no generation */
+    bool training;                        /* gradients and optimiser state are planned too */
+    bool recompute; /* keep only each block's input and recompute the rest in backward */
 };
 
 /* What will be allocated, before anything is: one line per class. */
 struct memory_plan {
-    uint64_t base_mapped;  /* file-backed, shared between processes */
-    uint64_t adapter;      /* LoRA weights */
+    uint64_t base_mapped; /* file-backed, shared between processes */
+    uint64_t adapter;     /* LoRA weights */
     uint64_t gradients;
-    uint64_t optimizer;    /* AdamW m and v */
+    uint64_t optimizer; /* AdamW m and v */
     uint64_t activations;
-    uint64_t scratch;      /* workspaces of the operations and logits chunks */
+    uint64_t scratch; /* workspaces of the operations and logits chunks */
     uint64_t kv_cache;
-    uint64_t total;        /* all of the above */
+    uint64_t total; /* all of the above */
 };
 void model_plan_memory(struct memory_plan *out, const struct nf4_file *base,
                        const struct model_options *o, int n_threads);
@@ -37,8 +37,8 @@ FT_NODISCARD ft_status model_create(struct model **out, struct backend *be,
                                     ft_error *err);
 void model_destroy(struct model *m);
 
-/* All LoRA values in one flat fp32 buffer and their gradients in another of the same layout: layer by
- * layer, linear kinds in order, A then B. Padding between tensors stays zero. */
+/* All LoRA values in one flat fp32 buffer and their gradients in another of the same layout: layer
+ * by layer, linear kinds in order, A then B. Padding between tensors stays zero. */
 struct model_params {
     float *values, *gradients; /* [n]; gradients NULL unless training */
     int64_t n;
@@ -48,10 +48,11 @@ struct model_params {
         int64_t layer;
         enum linear_kind kind;
         bool is_b;
-    } *tensors;
+    } * tensors;
 };
 struct model_params *model_params(struct model *m);
-/* A ~ U(-1/sqrt(in), 1/sqrt(in)), B = 0, as PEFT's default; a pure function of (seed, layer, kind). */
+/* A ~ U(-1/sqrt(in), 1/sqrt(in)), B = 0, as PEFT's default; a pure function of (seed, layer, kind).
+ */
 void model_init_adapter(struct model *m, uint64_t seed);
 /* [n_layers * LINEAR_KINDS] views into params->values, for adapter_save and adapter_load. */
 const struct adapter_pair *model_adapter_pairs(struct model *m);
@@ -59,9 +60,9 @@ const struct adapter_pair *model_adapter_pairs(struct model *m);
 /* Sequences laid end to end; attention never crosses a border. */
 struct micro_batch {
     int64_t n_tokens;
-    const int32_t *tokens;     /* [n_tokens] */
-    const uint8_t *trained;    /* [n_tokens]: 1 where this token is a target, as prediction of the
-                                  token before it; the first token of a sequence never is */
+    const int32_t *tokens;  /* [n_tokens] */
+    const uint8_t *trained; /* [n_tokens]: 1 where this token is a target, as prediction of the
+                               token before it; the first token of a sequence never is */
     int64_t n_seqs;
     const int64_t *seq_starts; /* [n_seqs + 1], first 0, last n_tokens; positions restart at each */
 };

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tiles of frozen weights to fp32, for matrix products that decode as they go. The values are those
+ * of nf4_decode and dtype_decode, bit for bit, on every instruction set. */
+#include <string.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#include "common/half.h"
+#include "trainer/cpu/cpu.h"
+
+/* --- NF4: runs of the flattened matrix ----------------------------------------------------------
+ */
+
+static void nf4_run_portable(const struct nf4_matrix *m, int64_t from, int64_t to, float *dst)
+{
+    nf4_decode(m, from, to, dst);
+}
+
+#ifdef __x86_64__
+/* nf4_scale, inlined: it runs once for 64 elements that take about 16 cycles. */
+ALWAYS_INLINE float block_scale(const struct nf4_matrix *m, int64_t block)
+{
+    float scaled = m->map[m->absmax[block]] * m->absmax2[block / NF4_BLOCK2];
+    return scaled + m->offset;
+}
+
+/* The codes of 8 elements sit in one 32-bit word; these shifts bring each to the low bits. */
+static const int32_t nf4_shifts[16] = {4, 0, 12, 8, 20, 16, 28, 24, 4, 0, 12, 8, 20, 16, 28, 24};
+
+/* Eight elements. The table is two halves of eight; bit 3 of the code, moved to the sign, picks. */
+CPU_AVX2_CODE ALWAYS_INLINE void nf4_8_avx2(const uint8_t *codes, float scale, float *dst)
+{
+    const __m256 low = _mm256_loadu_ps(nf4_values), high = _mm256_loadu_ps(nf4_values + 8);
+    uint32_t word;
+    memcpy(&word, codes, sizeof word);
+    __m256i code = _mm256_srlv_epi32(_mm256_set1_epi32((int)word),
+                                     _mm256_loadu_si256((const void *)nf4_shifts));
+    __m256 pick = _mm256_castsi256_ps(_mm256_slli_epi32(code, 28));
+    __m256 v = _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, code),
+                                _mm256_permutevar8x32_ps(high, code), pick);
+    _mm256_storeu_ps(dst, _mm256_mul_ps(v, _mm256_set1_ps(scale)));
+}
+
+/* Sixteen elements; the permutation looks at four bits of an index only, so nothing is masked. */
+CPU_AVX512_CODE ALWAYS_INLINE void nf4_16_avx512(const uint8_t *codes, float scale, float *dst)
+{
+    const __m512 table = _mm512_loadu_ps(nf4_values);
+    uint32_t word[2];
+    memcpy(word, codes, sizeof word);
+    __m512i both = _mm512_mask_set1_epi32(_mm512_set1_epi32((int)word[0]), 0xff00, (int)word[1]);
+    __m512i code = _mm512_srlv_epi32(both, _mm512_loadu_si512(nf4_shifts));
+    __m512 v = _mm512_permutexvar_ps(code, table);
+    _mm512_storeu_ps(dst, _mm512_mul_ps(v, _mm512_set1_ps(scale)));
+}
+
+/* Whole blocks by vectors, the ragged ends by the definition. */
+#define NF4_RUN(name, target, step, vector)                                                        \
+    target static void name(const struct nf4_matrix *m, int64_t from, int64_t to, float *dst)      \
+    {                                                                                              \
+        int64_t first = FT_MIN(to, (from + NF4_BLOCK - 1) / NF4_BLOCK * NF4_BLOCK);                \
+        int64_t last = FT_MAX(first, to / NF4_BLOCK * NF4_BLOCK);                                  \
+        if (from < first)                                                                          \
+            nf4_decode(m, from, first, dst);                                                       \
+        for (int64_t e = first; e < last; e += NF4_BLOCK) {                                        \
+            float scale = block_scale(m, e / NF4_BLOCK);                                           \
+            for (int64_t i = e; i < e + NF4_BLOCK; i += step)                                      \
+                vector(m->codes + i / 2, scale, dst + (i - from));                                 \
+        }                                                                                          \
+        if (last < to)                                                                             \
+            nf4_decode(m, last, to, dst + (last - from));                                          \
+    }
+NF4_RUN(nf4_run_avx2, CPU_AVX2_CODE, 8, nf4_8_avx2)
+NF4_RUN(nf4_run_avx512, CPU_AVX512_CODE, 16, nf4_16_avx512)
+#endif
+
+static void decode_nf4(const struct weight *w, int64_t row0, int64_t n_rows, int64_t col0,
+                       int64_t n_cols, float *dst, int64_t ld)
+{
+    void (*run)(const struct nf4_matrix *, int64_t, int64_t, float *) = nf4_run_portable;
+#ifdef __x86_64__
+    enum cpu_tier tier = cpu_tier();
+    run = tier == CPU_AVX512 ? nf4_run_avx512 : tier == CPU_AVX2 ? nf4_run_avx2 : run;
+#endif
+    for (int64_t r = 0; r < n_rows; r++) {
+        int64_t from = (row0 + r) * w->cols + col0;
+        run(&w->nf4, from, from + n_cols, dst + r * ld);
+    }
+}
+
+/* --- stored types -------------------------------------------------------------------------------
+ */
+
+enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, MAX_BLOCK = 256 };
+
+ALWAYS_INLINE void q8_0_blocks_body(const uint8_t *src, int64_t n_blocks, float *dst)
+{
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const uint8_t *block = src + b * Q8_0_BYTES;
+        float scale = f16_to_f32(load_u16le(block));
+        int8_t q[Q8_0_BLOCK];
+        memcpy(q, block + 2, sizeof q);
+        for (int i = 0; i < Q8_0_BLOCK; i++)
+            dst[b * Q8_0_BLOCK + i] = scale * (float)q[i];
+    }
+}
+CPU_TIERED(q8_0_blocks, (const uint8_t *src, int64_t n_blocks, float *dst), (src, n_blocks, dst))
+
+/* n elements that begin and end at block borders. */
+static void decode_blocks(enum dtype type, const uint8_t *src, int64_t n, float *dst)
+{
+    if (type == DT_F32)
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+    else if (type == DT_Q8_0)
+        q8_0_blocks(src, n / Q8_0_BLOCK, dst);
+    else
+        dtype_decode(type, src, n, dst);
+}
+
+/* Elements [from, to) of the row that starts at src. */
+static void decode_row(enum dtype type, const uint8_t *src, int64_t from, int64_t to, float *dst)
+{
+    int64_t block = dtype_block(type);
+    int64_t bytes = (int64_t)dtype_block_bytes(type);
+    float whole[MAX_BLOCK];
+    while (from < to) {
+        int64_t skip = from % block, n = (to - from) / block * block;
+        const uint8_t *at = src + from / block * bytes;
+        if (skip == 0 && n > 0) {
+            decode_blocks(type, at, n, dst);
+        } else { /* part of a block */
+            n = FT_MIN(to - from, block - skip);
+            decode_blocks(type, at, block, whole);
+            memcpy(dst, whole + skip, (size_t)n * sizeof *dst);
+        }
+        from += n;
+        dst += n;
+    }
+}
+
+void cpu_weight_decode(const struct weight *w, int64_t row0, int64_t n_rows, int64_t col0,
+                       int64_t n_cols, float *dst, int64_t ld)
+{
+    if (w->dtype == DT_NF4) {
+        decode_nf4(w, row0, n_rows, col0, n_cols, dst, ld);
+        return;
+    }
+    int64_t row_bytes = w->cols / dtype_block(w->dtype) * (int64_t)dtype_block_bytes(w->dtype);
+    for (int64_t r = 0; r < n_rows; r++)
+        decode_row(w->dtype, (const uint8_t *)w->data + (row0 + r) * row_bytes, col0, col0 + n_cols,
+                   dst + r * ld);
+}
