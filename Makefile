@@ -37,7 +37,7 @@ endif
 
 CFLAGS  := $(BASE) $(WARN) $(OPT_$(config)) $(CFLAGS_EXTRA)
 # The numeric kernels are written for the vectoriser.
-build/%/trainer/cpu/matmul_fast.o: CFLAGS += -O3
+$(B)/trainer/cpu/%.o: CFLAGS += -O3
 build/%/formats/dtype.o build/%/formats/nf4.o: CFLAGS += -O3
 comma := ,
 LDFLAGS := $(filter -fsanitize% --coverage,$(subst fuzzer-no-link$(comma),,$(OPT_$(config)))) -pthread

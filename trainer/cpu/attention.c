@@ -91,7 +91,7 @@ ALWAYS_INLINE void softmax_step_body(struct workspace *w, int64_t n_keys, int64_
         most[i] = w->most[i];
     for (int64_t key = 0; key < n_keys; key++)
         for (int64_t i = 0; i < width; i++)
-            most[i] = w->p[key][i] <= most[i] ? most[i] : w->p[key][i];
+            most[i] = w->p[key][i] > most[i] ? w->p[key][i] : most[i];
     for (int64_t key = 0; key < n_keys; key++)
         for (int64_t i = 0; i < width; i++) {
             float p = exp_f32(w->p[key][i] - most[i]);
@@ -400,7 +400,7 @@ ALWAYS_INLINE void single_query_body(const struct head *h, float *out, struct wo
         for (int64_t i = 0; i < n; i++)
             scores[i] = (float)vec_dot(h->q, h->k + (k0 + i) * h->ld_kv, h->head_dim) * h->scale;
         float new_most = vec_max(scores, n);
-        new_most = new_most <= most ? most : new_most;
+        new_most = new_most > most ? new_most : most;
         float shrink = exp_f32(most - new_most);
         most = new_most;
         sum *= shrink;

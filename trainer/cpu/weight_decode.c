@@ -7,7 +7,6 @@
 #include <immintrin.h>
 #endif
 
-#include "common/half.h"
 #include "trainer/cpu/cpu.h"
 
 /* --- NF4: runs of the flattened matrix ----------------------------------------------------------
@@ -92,31 +91,7 @@ static void decode_nf4(const struct weight *w, int64_t row0, int64_t n_rows, int
 /* --- stored types -------------------------------------------------------------------------------
  */
 
-enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, MAX_BLOCK = 256 };
-
-ALWAYS_INLINE void q8_0_blocks_body(const uint8_t *src, int64_t n_blocks, float *dst)
-{
-    for (int64_t b = 0; b < n_blocks; b++) {
-        const uint8_t *block = src + b * Q8_0_BYTES;
-        float scale = f16_to_f32(load_u16le(block));
-        int8_t q[Q8_0_BLOCK];
-        memcpy(q, block + 2, sizeof q);
-        for (int i = 0; i < Q8_0_BLOCK; i++)
-            dst[b * Q8_0_BLOCK + i] = scale * (float)q[i];
-    }
-}
-CPU_TIERED(q8_0_blocks, (const uint8_t *src, int64_t n_blocks, float *dst), (src, n_blocks, dst))
-
-/* n elements that begin and end at block borders. */
-static void decode_blocks(enum dtype type, const uint8_t *src, int64_t n, float *dst)
-{
-    if (type == DT_F32)
-        memcpy(dst, src, (size_t)n * sizeof *dst);
-    else if (type == DT_Q8_0)
-        q8_0_blocks(src, n / Q8_0_BLOCK, dst);
-    else
-        dtype_decode(type, src, n, dst);
-}
+enum { MAX_BLOCK = 256 };
 
 /* Elements [from, to) of the row that starts at src. */
 static void decode_row(enum dtype type, const uint8_t *src, int64_t from, int64_t to, float *dst)
@@ -128,10 +103,10 @@ static void decode_row(enum dtype type, const uint8_t *src, int64_t from, int64_
         int64_t skip = from % block, n = (to - from) / block * block;
         const uint8_t *at = src + from / block * bytes;
         if (skip == 0 && n > 0) {
-            decode_blocks(type, at, n, dst);
+            dtype_decode(type, at, n, dst);
         } else { /* part of a block */
             n = FT_MIN(to - from, block - skip);
-            decode_blocks(type, at, block, whole);
+            dtype_decode(type, at, block, whole);
             memcpy(dst, whole + skip, (size_t)n * sizeof *dst);
         }
         from += n;
