@@ -31,7 +31,8 @@ struct chat_template;
 const struct chat_template *chat_template_find(const char *name);
 size_t chat_template_count(void);
 const char *chat_template_name(size_t i);
-/* Name of the template whose Jinja source equals `jinja` (white space at the ends aside), or NULL. */
+/* Name of the template whose Jinja source equals `jinja` (but for white space at the ends), or NULL
+ * when there is none. */
 const char *chat_template_for(str jinja);
 
 /* Replaces the content of out. add_prompt appends the assistant's header, for generation. Fails

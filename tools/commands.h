@@ -6,5 +6,8 @@
 #include "common/opt.h"
 
 extern const struct command cmd_quantize;
+extern const struct command cmd_tokenize;
+extern const struct command cmd_detokenize;
+extern const struct command cmd_count;
 
 #endif

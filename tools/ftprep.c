@@ -7,6 +7,9 @@ int main(int argc, char **argv)
     /* In the order of a first use; `ftprep --help` shows it. */
     const struct command commands[] = {
         cmd_quantize,
+        cmd_tokenize,
+        cmd_detokenize,
+        cmd_count,
     };
     const struct program program = {
         .name = "ftprep",

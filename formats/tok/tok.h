@@ -18,8 +18,8 @@ FT_NODISCARD ft_status tok_to_blob(struct buf *out, const struct tok *t, ft_erro
 void tok_close(struct tok *t); /* NULL is fine */
 
 int32_t tok_n_vocab(const struct tok *t); /* ids are below it */
-/* Over everything that decides ids (vocabulary, merges, added tokens, pre-tokenizer), independent of
- * the file format it came from. Decides whether a data set fits a base model. */
+/* Over everything that decides ids (vocabulary, merges, added tokens, pre-tokenizer), independent
+ * of the file format it came from. Decides whether a data set fits a base model. */
 hash128 tok_fingerprint(const struct tok *t);
 str tok_chat_template(const struct tok *t); /* Jinja text, empty when there is none */
 int32_t tok_bos(const struct tok *t);       /* -1 = none */
