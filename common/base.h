@@ -53,6 +53,13 @@ static inline uint64_t load_u64le(const void *p)
     return (uint64_t)load_u32le(p) | (uint64_t)load_u32le((const uint8_t *)p + 4) << 32;
 }
 
+static inline void store_u16le(void *p, uint16_t v)
+{
+    uint8_t *b = p;
+    b[0] = (uint8_t)v;
+    b[1] = (uint8_t)(v >> 8);
+}
+
 static inline void store_u32le(void *p, uint32_t v)
 {
     uint8_t *b = p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A prepared data set, read side: manifest.json, *.shard, *.packs, tokenizer.tok. Opening maps files
- * and reads headers only, so it takes the same time for any number of samples. Byte level:
+ * A prepared data set, read side: manifest.json, *.shard, *.packs, tokenizer.tok. Opening maps
+ * files and reads headers only, so it takes the same time for any number of samples. Byte level:
  * docs/formats/{manifest,shard,packs}.md. Write side: formats/shard.h and formats/manifest.h. */
 #ifndef FORMATS_DATASET_H
 #define FORMATS_DATASET_H
@@ -13,12 +13,14 @@ extern const char *const split_names[SPLITS];
 struct dataset;
 
 FT_NODISCARD ft_status dataset_open(struct dataset **out, const char *dir, ft_error *err);
-void dataset_close(struct dataset *d); /* NULL is fine */
+void dataset_close(struct dataset *d);                          /* NULL is fine */
 hash128 dataset_fingerprint(const struct dataset *d);           /* hash of the manifest's content */
 hash128 dataset_tokenizer_fingerprint(const struct dataset *d); /* tok_fingerprint at build time */
 const char *dataset_template(const struct dataset *d);          /* chat template name */
 int64_t dataset_vocab(const struct dataset *d);
 int64_t dataset_max_length(const struct dataset *d);
+struct manifest; /* formats/manifest.h: sources, shards, options, the conservation report */
+const struct manifest *dataset_manifest(const struct dataset *d);
 
 struct split_info {
     uint64_t n_samples, n_tokens, n_trained;
@@ -29,7 +31,8 @@ struct split_info {
 };
 const struct split_info *dataset_split(const struct dataset *d, enum dataset_split s);
 
-/* One fixed-width index entry, O(1), no decompression. Asserts i < n_samples. */
+/* One fixed-width index entry, O(1), no decompression. Asserts i < n_samples. n_tokens is never
+ * above the split's `longest`, so buffers of that size always hold a sample. */
 struct sample_info {
     uint32_t n_tokens, n_trained;
     uint32_t source; /* index of the input file */
@@ -38,7 +41,9 @@ struct sample_info {
 struct sample_info dataset_sample_info(const struct dataset *d, enum dataset_split s, uint64_t i);
 const char *dataset_source_path(const struct dataset *d, uint32_t source);
 
-/* Sample indices of bin b, valid until close. Asserts b < n_packs. */
+/* Sample indices of bin b, valid until close. Asserts b < n_packs. NULL when the stored plan or
+ * index is damaged there (the bin would not fit): an error for the caller to report, as the plan is
+ * mapped and only what is asked for is checked. */
 const uint32_t *dataset_pack(const struct dataset *d, enum dataset_split s, uint64_t b, size_t *n);
 
 /* Reads samples: decompresses a block, checks its XXH3 once, keeps the last few blocks. One reader
