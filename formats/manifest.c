@@ -94,13 +94,18 @@ static void put_text(struct buf *b, const char *key, const char *value)
 
 static void put_options(struct buf *b, const struct manifest_options *o)
 {
+    char fraction[32];
+    double back;
+    snprintf(fraction, sizeof fraction, "%.15g", o->eval_fraction);
+    if (!str_to_f64(str_from(fraction), &back) || back != o->eval_fraction)
+        snprintf(fraction, sizeof fraction, "%.17g", o->eval_fraction);
     buf_printf(b,
                "{\"max_length\": %" PRId64 ", \"too_long\": \"%s\", \"on_error\": \"%s\", "
-               "\"strict\": %s, \"content_specials\": \"%s\", \"eval_fraction\": %.17g, "
+               "\"strict\": %s, \"content_specials\": \"%s\", \"eval_fraction\": %s, "
                "\"shard_bytes\": %" PRId64 ", \"compression_level\": %" PRId64 "}",
                o->max_length, o->truncate ? "truncate" : "drop", o->skip_errors ? "skip" : "stop",
                o->strict ? "true" : "false", o->parse_specials ? "parse" : "literal",
-               o->eval_fraction, o->shard_bytes, o->compression_level);
+               fraction, o->shard_bytes, o->compression_level);
 }
 
 static void put_file(struct buf *b, const struct manifest_file *f)

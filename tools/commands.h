@@ -5,6 +5,7 @@
 
 #include "common/opt.h"
 
+extern const struct command cmd_build;
 extern const struct command cmd_quantize;
 extern const struct command cmd_tokenize;
 extern const struct command cmd_detokenize;

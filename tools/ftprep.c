@@ -6,6 +6,7 @@ int main(int argc, char **argv)
 {
     /* In the order of a first use; `ftprep --help` shows it. */
     const struct command commands[] = {
+        cmd_build,
         cmd_quantize,
         cmd_tokenize,
         cmd_detokenize,

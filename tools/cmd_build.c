@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ftprep build: chat rows -> data set. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cpu.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "tools/commands.h"
+#include "tools/out_dir.h"
+#include "tools/pipeline.h"
+#include "tools/report.h"
+
+struct build {
+    const char *tokenizer, *chat_template, *out;
+    int64_t max_length, threads, shard_bytes, compression_level;
+    double eval_fraction;
+    struct opt_list eval;
+    int too_long, on_error, content_specials;
+    bool strict, force, json;
+};
+
+#define FIELD(name) offsetof(struct build, name)
+
+static const struct opt options[] = {
+    {.name = "tokenizer",
+     .type = OPT_STRING,
+     .offset = FIELD(tokenizer),
+     .metavar = "PATH",
+     .required = true,
+     .help = "tokenizer.json, a directory that holds it, a GGUF or .nf4 file, or a data set"},
+    {.name = "template",
+     .type = OPT_STRING,
+     .offset = FIELD(chat_template),
+     .metavar = "NAME",
+     .required = true,
+     .help = "chat template; auto takes the one that the tokenizer file names"},
+    {.name = "max-length",
+     .type = OPT_INT,
+     .offset = FIELD(max_length),
+     .metavar = "N",
+     .required = true,
+     .min = 2,
+     .max = SHARD_MAX_TOKENS,
+     .help = "most tokens of a sample, and the length of a packed sequence"},
+    {.name = "out",
+     .type = OPT_STRING,
+     .offset = FIELD(out),
+     .metavar = "DIR",
+     .required = true,
+     .help = "directory of the data set; it appears when everything is written"},
+    {.name = "eval-fraction",
+     .type = OPT_FLOAT,
+     .offset = FIELD(eval_fraction),
+     .metavar = "F",
+     .def = "0",
+     .min = 0,
+     .max = 0.9,
+     .help = "share of the samples held out for evaluation, chosen by content"},
+    {.name = "eval",
+     .type = OPT_LIST,
+     .offset = FIELD(eval),
+     .metavar = "FILE,...",
+     .help = "files whose rows are the held-out part, instead of --eval-fraction"},
+    {.name = "too-long",
+     .type = OPT_CHOICE,
+     .offset = FIELD(too_long),
+     .def = "drop",
+     .choices = "drop|truncate",
+     .help = "what happens to samples above the maximum length"},
+    {.name = "on-error",
+     .type = OPT_CHOICE,
+     .offset = FIELD(on_error),
+     .def = "stop",
+     .choices = "stop|skip",
+     .help = "what happens at a row that breaks the rules"},
+    {.name = "strict",
+     .type = OPT_BOOL,
+     .offset = FIELD(strict),
+     .def = "false",
+     .help = "an empty assistant message is an error"},
+    {.name = "content-specials",
+     .type = OPT_CHOICE,
+     .offset = FIELD(content_specials),
+     .def = "literal",
+     .choices = "literal|parse",
+     .help = "special tokens spelled inside messages: ordinary text, or the token"},
+    {.name = "threads",
+     .type = OPT_INT,
+     .offset = FIELD(threads),
+     .metavar = "N",
+     .def = "0",
+     .min = 0,
+     .max = 1024,
+     .help = "encoding threads; 0 = one per processor"},
+    {.name = "shard-bytes",
+     .type = OPT_INT,
+     .offset = FIELD(shard_bytes),
+     .metavar = "N",
+     .def = "268435456",
+     .min = 4096,
+     .max = 1e15,
+     .help = "a shard is closed above this size"},
+    {.name = "compression-level",
+     .type = OPT_INT,
+     .offset = FIELD(compression_level),
+     .metavar = "N",
+     .def = "3",
+     .min = COMPRESS_LEVEL_MIN,
+     .max = COMPRESS_LEVEL_MAX,
+     .help = "zstd level of the shards"},
+    {.name = "force",
+     .type = OPT_BOOL,
+     .offset = FIELD(force),
+     .def = "false",
+     .help = "replace the data set in DIR; it stays as it is until the new one is whole"},
+    {.name = "json",
+     .type = OPT_BOOL,
+     .offset = FIELD(json),
+     .def = "false",
+     .help = "print the report as one JSON object"},
+};
+
+/* --- stopping -------------------------------------------------------------------------------- */
+
+static atomic_bool stop;
+
+static void request_stop(int signal_number)
+{
+    (void)signal_number;
+    atomic_store(&stop, true);
+}
+
+/* A second signal ends the process at once. */
+static void catch_signals(struct sigaction saved[2])
+{
+    struct sigaction action = {.sa_handler = request_stop, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    atomic_store(&stop, false);
+    sigaction(SIGINT, &action, &saved[0]);
+    sigaction(SIGTERM, &action, &saved[1]);
+}
+
+static void restore_signals(const struct sigaction saved[2])
+{
+    sigaction(SIGINT, &saved[0], NULL);
+    sigaction(SIGTERM, &saved[1], NULL);
+}
+
+/* --- preparing ------------------------------------------------------------------------------- */
+
+static ft_status choose_template(const struct chat_template **out, const char *name,
+                                 const struct tok *tok, ft_error *err)
+{
+    const char *const automatic = "auto";
+    const char *names[64] = {automatic};
+    struct buf list = {0};
+    if (strcmp(name, automatic) == 0) {
+        name = chat_template_for(tok_chat_template(tok));
+        if (name == NULL)
+            return ft_fail(err, FT_EFORMAT,
+                           "--template auto: the tokenizer file %s; name a template",
+                           tok_chat_template(tok).len == 0 ? "has no chat template"
+                                                           : "has a chat template of its own");
+    }
+    *out = chat_template_find(name);
+    if (*out != NULL)
+        return FT_OK;
+    size_t n = FT_MIN(chat_template_count(), ARRAY_LEN(names) - 1);
+    for (size_t i = 0; i < n; i++) {
+        names[i + 1] = chat_template_name(i);
+        buf_printf(&list, ", %s", names[i + 1]);
+    }
+    buf_byte(&list, '\0');
+    const char *near = str_nearest(str_from(name), names, n + 1);
+    ft_status st =
+        ft_fail(err, FT_EUSAGE, "--template: '%s' is not known; there are auto%s%s%s%s", name,
+                list.failed ? "" : (const char *)list.data, near == NULL ? "" : "; did you mean '",
+                near == NULL ? "" : near, near == NULL ? "" : "'?");
+    buf_free(&list);
+    return st;
+}
+
+static ft_status set_sources(struct manifest *m, const struct build *o, int n_inputs,
+                             const char **inputs, ft_error *err)
+{
+    m->n_sources = (size_t)n_inputs + o->eval.n;
+    m->sources = arena_alloc(&m->arena, m->n_sources, sizeof *m->sources);
+    if (m->sources == NULL)
+        return ft_fail_memory(err, m->n_sources * sizeof *m->sources, "the list of sources");
+    for (size_t i = 0; i < m->n_sources; i++) {
+        bool held_out = i >= (size_t)n_inputs;
+        const char *path = held_out ? o->eval.items[i - (size_t)n_inputs] : inputs[i];
+        m->sources[i].path = arena_cstr(&m->arena, str_from(path));
+        m->sources[i].use = held_out               ? SOURCE_EVAL
+                            : o->eval_fraction > 0 ? SOURCE_BOTH
+                                                   : SOURCE_TRAIN;
+        if (m->sources[i].path == NULL)
+            return ft_fail_memory(err, strlen(path), "a path");
+        if (path_is_dir(path))
+            return ft_fail(err, FT_EIO, "%s: is a directory; name the files in it", path);
+        if (access(path, R_OK) != 0) /* before any work; opening may still fail */
+            return ft_fail_errno(err, "%s: cannot be read", path);
+    }
+    return FT_OK;
+}
+
+static ft_status prepare(struct manifest *m, const struct build *o, const struct tok *tok,
+                         const char *template_name, int n_inputs, const char **inputs,
+                         ft_error *err)
+{
+    m->tool = "ftprep " FT_VERSION;
+    m->chat_template = template_name;
+    m->n_vocab = tok_n_vocab(tok);
+    m->token_bytes = shard_token_bytes(m->n_vocab);
+    m->tokenizer_fingerprint = tok_fingerprint(tok);
+    m->options = (struct manifest_options){
+        .max_length = o->max_length,
+        .truncate = o->too_long == 1,
+        .skip_errors = o->on_error == 1,
+        .strict = o->strict,
+        .parse_specials = o->content_specials == 1,
+        .eval_fraction = o->eval_fraction,
+        .shard_bytes = o->shard_bytes,
+        .compression_level = o->compression_level,
+    };
+    if (o->eval.n > 0 && o->eval_fraction > 0)
+        return ft_fail(err, FT_EUSAGE, "--eval and --eval-fraction exclude each other");
+    return set_sources(m, o, n_inputs, inputs, err);
+}
+
+/* --- what is in the place of the output ------------------------------------------------------- */
+
+/* Names that builds write: nothing else is ever removed. */
+static bool is_ours(const char *name)
+{
+    str s = str_from(name);
+    return str_is(s, MANIFEST_FILE) || str_is(s, TOKENIZER_FILE) ||
+           ((str_starts(s, STR("train")) || str_starts(s, STR("eval"))) &&
+            (str_ends(s, STR(".shard")) || str_ends(s, STR(".packs"))));
+}
+
+/* What differs first between the data set there and the one asked for; NULL when nothing does. */
+static const char *first_difference(const struct manifest *old, struct manifest *new)
+{
+    hash128 a, b;
+    ft_error err;
+    if (!hash128_eq(old->tokenizer_fingerprint, new->tokenizer_fingerprint))
+        return "with another tokenizer";
+    if (strcmp(old->chat_template, new->chat_template) != 0)
+        return "with another template";
+    for (size_t i = 0; i < new->n_sources; i++) {
+        struct file_map map;
+        if (file_map_open(&map, new->sources[i].path, &err) != FT_OK)
+            return "from other inputs";
+        new->sources[i].hash = hash128_of(map.data, map.bytes);
+        file_map_close(&map);
+    }
+    if (manifest_build_key(&a, old, &err) == FT_OK && manifest_build_key(&b, new, &err) == FT_OK &&
+        hash128_eq(a, b))
+        return NULL;
+    return "from other inputs or with other options";
+}
+
+static ft_status refuse_existing(const char *dir, struct manifest *new, ft_error *err)
+{
+    struct manifest old;
+    if (manifest_load(&old, dir, err) != FT_OK)
+        return ft_fail(err, FT_ESTATE,
+                       "%s: holds a data set that is not whole or not readable; --force replaces "
+                       "it",
+                       dir);
+    const char *difference = first_difference(&old, new);
+    manifest_free(&old);
+    if (difference == NULL)
+        return ft_fail(err, FT_ESTATE,
+                       "%s: this data set is there already, built from the same inputs with the "
+                       "same options: use it, or build it again with --force",
+                       dir);
+    return ft_fail(err, FT_ESTATE,
+                   "%s: another data set is there, built %s: choose another --out, or replace it "
+                   "with --force",
+                   dir, difference);
+}
+
+/* Only an empty directory, or with --force one that holds nothing but a data set, is replaced. */
+static ft_status check_out(const char *dir, bool force, struct manifest *new, ft_error *err)
+{
+    struct arena a = {0};
+    const char **names;
+    size_t n = 0;
+    if (!path_exists(dir))
+        return FT_OK;
+    if (!path_is_dir(dir))
+        return ft_fail(err, FT_ESTATE, "%s: exists and is not a directory", dir);
+    ft_status st = dir_list(&names, &n, &a, dir, err);
+    for (size_t i = 0; st == FT_OK && i < n; i++)
+        if (!is_ours(names[i]))
+            st = ft_fail(err, FT_ESTATE,
+                         "%s: holds \"%s\", which is no part of a data set: choose another --out",
+                         dir, names[i]);
+    if (st == FT_OK && n > 0 && !force)
+        st = refuse_existing(dir, new, err);
+    arena_destroy(&a);
+    return st;
+}
+
+/* --- building -------------------------------------------------------------------------------- */
+
+static ft_status check_result(const struct manifest *m, const struct build *o, ft_error *err)
+{
+    const struct report *r = &m->report;
+    if (m->splits[SPLIT_TRAIN].info.n_samples == 0)
+        return ft_fail(err, FT_EFORMAT,
+                       "no sample is left to train on: %llu rows read, %llu invalid, %llu without "
+                       "an assistant message, %llu without a trained token, %llu longer than %lld "
+                       "tokens, %llu held out",
+                       (unsigned long long)report_rows(r),
+                       (unsigned long long)r->fates[ROW_INVALID].rows,
+                       (unsigned long long)r->fates[ROW_NO_ASSISTANT].rows,
+                       (unsigned long long)r->fates[ROW_UNTRAINED].rows,
+                       (unsigned long long)r->fates[ROW_TOO_LONG].rows, (long long)o->max_length,
+                       (unsigned long long)m->splits[SPLIT_EVAL].info.n_samples);
+    if (m->splits[SPLIT_EVAL].info.n_samples == 0 && (o->eval_fraction > 0 || o->eval.n > 0))
+        log_warn("the held-out part is empty");
+    return FT_OK;
+}
+
+static ft_status fill(const char *dir, struct manifest *m, const struct build *o,
+                      const struct tok *tok, const struct chat_template *chat_template,
+                      ft_error *err)
+{
+    struct pipeline_options p = {tok, chat_template, o->threads > 0 ? (int)o->threads : cpu_count(),
+                                 &stop};
+    struct sink sink;
+    sink_init(&sink, dir, m);
+    ft_status st = pipeline_run(&sink, &p, err);
+    if (st == FT_OK)
+        st = check_result(m, o, err);
+    if (st == FT_OK)
+        st = sink_finish(&sink, tok, err);
+    if (st == FT_OK)
+        st = manifest_write(m, dir, err);
+    sink_abort(&sink);
+    return st;
+}
+
+static ft_status build_into(const char *dir, struct manifest *m, const struct build *o,
+                            const struct tok *tok, const struct chat_template *chat_template,
+                            ft_error *err)
+{
+    struct out_dir out;
+    struct sigaction saved[2];
+    FT_TRY(out_dir_begin(&out, dir, err));
+    catch_signals(saved);
+    ft_status st = fill(out.work, m, o, tok, chat_template, err);
+    restore_signals(saved);
+    if (st != FT_OK) {
+        out_dir_abort(&out);
+        return st;
+    }
+    return out_dir_commit(&out, o->force, err);
+}
+
+static ft_status print_report(const struct manifest *m, const struct build *o, ft_error *err)
+{
+    struct buf text = {0};
+    if (o->json)
+        report_json(&text, m);
+    else
+        report_text(&text, m);
+    ft_status st = buf_status(&text, "the report", err);
+    if (st == FT_OK)
+        printf("%.*s%s", STR_ARG(buf_view(&text)), o->json ? "\n" : "");
+    buf_free(&text);
+    return st;
+}
+
+static ft_status run(void *values, int n_args, const char **args, ft_error *err)
+{
+    const struct build *o = values;
+    const struct chat_template *chat_template;
+    struct manifest m = {0};
+    struct tok *tok = NULL;
+    ft_status st;
+    FT_GOTO(tok_open(&tok, o->tokenizer, err));
+    FT_GOTO(choose_template(&chat_template, o->chat_template, tok, err));
+    const char *name = strcmp(o->chat_template, "auto") == 0
+                           ? chat_template_for(tok_chat_template(tok))
+                           : o->chat_template;
+    FT_GOTO(prepare(&m, o, tok, name, n_args, args, err));
+    FT_GOTO(check_out(o->out, o->force, &m, err));
+    FT_GOTO(build_into(o->out, &m, o, tok, chat_template, err));
+    report_warn(&m);
+    FT_GOTO(print_report(&m, o, err));
+out:
+    manifest_free(&m);
+    tok_close(tok);
+    return st;
+}
+
+const struct command cmd_build = {
+    .name = "build",
+    .summary = "Turn chat rows into a tokenised data set",
+    .usage = "INPUT...",
+    .details =
+        "Reads JSON Lines files or JSON arrays of rows with \"messages\", renders each "
+        "conversation\n"
+        "with the chat template, encodes it and stores tokens and loss mask in DIR, together with\n"
+        "a plan that packs whole samples into sequences of --max-length. Every row is kept or\n"
+        "counted with its reason. The result does not depend on --threads.",
+    .examples = "  ftprep build --tokenizer model/ --template auto --max-length 2048 --out data "
+                "chat.jsonl\n"
+                "  ftprep build ... --eval-fraction 0.01 --on-error skip --out data a.json b.jsonl",
+    .options = options,
+    .n_options = ARRAY_LEN(options),
+    .values_bytes = sizeof(struct build),
+    .min_args = 1,
+    .max_args = -1,
+    .run = run,
+};
