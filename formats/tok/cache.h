@@ -55,20 +55,24 @@ static inline struct cache_key cache_key_of(const uint8_t *p, size_t bytes, size
     static const uint8_t keep[32] = {
         255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
     };
-    struct cache_key k = {{0, 0}}, mask;
-    if (readable >= sizeof k) {
-        memcpy(&k, p, sizeof k);
-        memcpy(&mask, keep + 16 - bytes, sizeof mask);
-        k.half[0] &= mask.half[0];
-        k.half[1] &= mask.half[1];
+    static const uint8_t length[8 * (CACHE_SHORT_BYTES + 1)] = {
+        [15] = 1, [23] = 2,  [31] = 3,  [39] = 4,   [47] = 5,   [55] = 6,   [63] = 7,   [71] = 8,
+        [79] = 9, [87] = 10, [95] = 11, [103] = 12, [111] = 13, [119] = 14, [127] = 15,
+    };
+    uint64_t low = 0, high = 0, keep_low, keep_high, last;
+    memcpy(&last, length + 8 * bytes, 8);
+    if (__builtin_expect(readable >= 16, 1)) {
+        memcpy(&low, p, 8);
+        memcpy(&high, p + 8, 8);
+        memcpy(&keep_low, keep + 16 - bytes, 8);
+        memcpy(&keep_high, keep + 24 - bytes, 8);
+        low &= keep_low;
+        high &= keep_high;
     } else {
-        memcpy(&k, p, bytes);
+        memcpy(&low, p, FT_MIN(bytes, (size_t)8));
+        memcpy(&high, p + 8, bytes > 8 ? bytes - 8 : 0);
     }
-    uint8_t length[8] = {0, 0, 0, 0, 0, 0, 0, (uint8_t)bytes};
-    uint64_t last;
-    memcpy(&last, length, sizeof last);
-    k.half[1] |= last;
-    return k;
+    return (struct cache_key){{low, high | last}};
 }
 
 static inline struct cache_set *cache_set_of(const struct cache *c, struct cache_key k)

@@ -92,7 +92,7 @@ static inline void append_whole(struct job *j, const int32_t *ids, size_t n, siz
     if (out->want_offsets) {
         for (size_t i = 0; i < n; i++) {
             out->offsets[out->n + i] = (uint32_t)from;
-            from += j->encoder->tok->bytes[ids[i]].len;
+            from += j->encoder->tok->lengths[ids[i]];
         }
     }
     out->n += n;
@@ -141,19 +141,44 @@ static ft_status encode_pretoken(struct job *j, size_t from, size_t to)
     return append_merged(j, &e->work);
 }
 
-/* The pretokens that end at ends[0..n); the first starts at `from`. */
+/* As append_whole, for a short entry: room for CACHE_SHORT_IDS is reserved, so that the copy has a
+ * constant size. */
+static inline void append_short(struct job *j, const struct cache_entry *entry, size_t from)
+{
+    struct tok_ids *out = j->out;
+    memcpy(out->ids + out->n, entry->ids, sizeof entry->ids);
+    if (out->want_offsets) {
+        for (size_t i = 0; i < entry->n; i++) {
+            out->offsets[out->n + i] = (uint32_t)from;
+            from += j->encoder->tok->lengths[entry->ids[i]];
+        }
+    }
+    out->n += entry->n;
+}
+
+/* The pretokens that end at ends[0..n); the first starts at `from`. Two rounds, so that the cache
+ * lines arrive while other keys are computed. */
 static ft_status encode_batch(struct job *j, size_t from, const uint32_t *ends, size_t n)
 {
     const uint8_t *text = (const uint8_t *)j->text.ptr;
     const struct cache *cache = &j->encoder->cache;
+    struct cache_key keys[PRETOK_BATCH];
+    size_t at = from;
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = ends[i] - at;
+        if (bytes <= CACHE_SHORT_BYTES) {
+            keys[i] = cache_key_of(text + at, bytes, j->text.len - at);
+            __builtin_prefetch(cache_set_of(cache, keys[i]));
+        }
+        at = ends[i];
+    }
     FT_TRY(reserve_ids(j->out, PRETOK_BATCH * CACHE_SHORT_IDS, j->err));
     for (size_t i = 0; i < n; i++) {
-        size_t bytes = ends[i] - from;
         const struct cache_entry *hit = NULL;
-        if (bytes <= CACHE_SHORT_BYTES)
-            hit = cache_find(cache, cache_key_of(text + from, bytes, j->text.len - from));
+        if (ends[i] - from <= CACHE_SHORT_BYTES)
+            hit = cache_find(cache, keys[i]);
         if (__builtin_expect(hit != NULL, 1)) {
-            append_whole(j, hit->ids, hit->n, from);
+            append_short(j, hit, from);
         } else {
             FT_TRY(encode_pretoken(j, from, ends[i]));
             FT_TRY(reserve_ids(j->out, PRETOK_BATCH * CACHE_SHORT_IDS, j->err));

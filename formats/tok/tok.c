@@ -7,6 +7,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "formats/nf4_file.h"
 #include "formats/tok/tok_internal.h"
 
 /* --- what follows from the parts -------------------------------------------------------------- */
@@ -71,8 +72,11 @@ ft_status tok_finish(struct tok *t, struct bpe_merge *merges, size_t n_merges,
     FT_TRY(bpe_init(&t->bpe, merges, n_merges, err));
     FT_TRY(added_init(&t->added, &t->arena, added, n_added, err));
     t->special = arena_alloc(&t->arena, (size_t)t->n_vocab, 1);
-    if (t->special == NULL)
-        return ft_fail_memory(err, (size_t)t->n_vocab, "special token flags");
+    t->lengths = arena_alloc(&t->arena, (size_t)t->n_vocab, sizeof *t->lengths);
+    if (t->special == NULL || t->lengths == NULL)
+        return ft_fail_memory(err, 3 * (size_t)t->n_vocab, "the vocabulary");
+    for (int32_t id = 0; id < t->n_vocab; id++)
+        t->lengths[id] = (uint16_t)t->bytes[id].len;
     for (size_t i = 0; i < n_added; i++)
         t->special[added[i].id] = (added[i].flags & ADDED_SPECIAL) != 0;
     return compute_fingerprint(t, err);
@@ -90,21 +94,33 @@ void tok_close(struct tok *t)
 /* --- opening -----------------------------------------------------------------------------------
  */
 
-static bool starts_with(const struct file_map *m, const void *magic, size_t n)
+static ft_status load_nf4(struct tok **out, const char *path, ft_error *err)
 {
-    return m->bytes >= n && memcmp(m->data, magic, n) == 0;
+    struct nf4_file *f;
+    FT_TRY(nf4_file_open(&f, path, err));
+    str blob = nf4_file_tokenizer(f);
+    ft_status st =
+        blob.len > 0
+            ? tok_from_blob(out, path, blob, err)
+            : ft_fail(err, FT_EFORMAT, "%s: holds no tokenizer, because its source had none", path);
+    nf4_file_close(f);
+    return st;
 }
 
 static ft_status open_file(struct tok **out, const char *path, ft_error *err)
 {
+    static const struct {
+        const char *magic;
+        ft_status (*load)(struct tok **out, const char *path, ft_error *err);
+    } kinds[] = {{"GGUF", tok_gguf_load}, {"FTNF4", load_nf4}, {"FTTOK", tok_blob_load}};
     struct file_map m;
+    ft_status (*load)(struct tok **, const char *, ft_error *) = tok_json_load;
     FT_TRY(file_map_open(&m, path, err));
-    bool blob = starts_with(&m, tok_blob_magic, sizeof tok_blob_magic);
-    bool gguf = starts_with(&m, "GGUF", 4);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (str_starts((str){(const char *)m.data, m.bytes}, str_from(kinds[i].magic)))
+            load = kinds[i].load;
     file_map_close(&m);
-    if (blob)
-        return tok_blob_load(out, path, err);
-    return gguf ? tok_gguf_load(out, path, err) : tok_json_load(out, path, err);
+    return load(out, path, err);
 }
 
 static ft_status open_directory(struct tok **out, const char *dir, ft_error *err)

@@ -6,7 +6,7 @@
 #include "common/mem.h"
 #include "formats/tok/tok_internal.h"
 
-const char tok_blob_magic[8] = {'F', 'T', 'T', 'O', 'K', '\r', '\n', 0};
+static const char MAGIC[8] = "FTTOK\r\n\x1a";
 
 enum { VERSION = 1, HEADER_BYTES = 48, TRAILER_BYTES = 8 };
 
@@ -22,7 +22,7 @@ struct header {
 
 static void put_header(struct buf *out, const struct tok *t)
 {
-    buf_append(out, tok_blob_magic, sizeof tok_blob_magic);
+    buf_append(out, MAGIC, sizeof MAGIC);
     buf_u32le(out, VERSION);
     buf_u32le(out, (uint32_t)t->n_vocab);
     buf_u32le(out, (uint32_t)t->bpe.n_merges);
@@ -104,8 +104,7 @@ static uint32_t u32_at(str s, size_t index)
 
 static ft_status check_frame(str blob, ft_error *err)
 {
-    if (blob.len < HEADER_BYTES + TRAILER_BYTES ||
-        memcmp(blob.ptr, tok_blob_magic, sizeof tok_blob_magic) != 0)
+    if (blob.len < HEADER_BYTES + TRAILER_BYTES || memcmp(blob.ptr, MAGIC, sizeof MAGIC) != 0)
         return ft_fail(err, FT_EFORMAT, "not a serialised tokenizer");
     if (u32_at(blob, 2) != VERSION)
         return ft_fail(err, FT_EFORMAT, "tokenizer format version %u, this program reads %d",
@@ -157,8 +156,13 @@ static ft_status read_tokens(struct tok *t, struct reader *r)
     size_t total = 0, n = (size_t)t->n_vocab;
     FT_TRY(take(&lengths, r, 4 * n, "token lengths"));
     FT_TRY(take(&byte_ids, r, 4 * 256, "ids of the bytes"));
-    for (size_t id = 0; id < n; id++)
-        total += u32_at(lengths, id) == UNUSED ? 0 : u32_at(lengths, id);
+    for (size_t id = 0; id < n; id++) {
+        uint32_t length = u32_at(lengths, id);
+        if (length != UNUSED && length > TOK_MAX_PIECE)
+            return ft_fail(r->err, FT_EFORMAT, "token %zu has %u bytes, supported are up to %d", id,
+                           length, TOK_MAX_PIECE);
+        total += length == UNUSED ? 0 : length;
+    }
     FT_TRY(take(&bytes, r, total, "token bytes"));
     t->bytes = arena_alloc(&t->arena, n, sizeof *t->bytes);
     bytes = arena_str(&t->arena, bytes);

@@ -27,11 +27,12 @@ struct tok {
     const struct pretok *pretok;
     int32_t bos, eos; /* -1 = none */
     str chat_template;
-    uint8_t *special; /* [n_vocab] 1 = special token */
+    uint16_t *lengths; /* [n_vocab] of bytes, packed for the encoder */
+    uint8_t *special;  /* [n_vocab] 1 = special token */
     hash128 fingerprint;
 };
 
-/* Builds the derived parts (merge table, added-token passes, special flags, fingerprint) from
+/* Builds the derived parts (merge table, added-token passes, lengths, flags, fingerprint) from
  * n_vocab, bytes, byte_id, merges, added tokens (sorted by content) and pretok. */
 FT_NODISCARD ft_status tok_finish(struct tok *t, struct bpe_merge *merges, size_t n_merges,
                                   struct added_token *added, size_t n_added, ft_error *err);
@@ -79,7 +80,5 @@ FT_NODISCARD ft_status tok_builder_finish(struct tok **out, struct tok_builder *
 FT_NODISCARD ft_status tok_json_load(struct tok **out, const char *path, ft_error *err);
 FT_NODISCARD ft_status tok_gguf_load(struct tok **out, const char *path, ft_error *err);
 FT_NODISCARD ft_status tok_blob_load(struct tok **out, const char *path, ft_error *err);
-
-extern const char tok_blob_magic[8];
 
 #endif
