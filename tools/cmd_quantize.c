@@ -19,6 +19,7 @@
 #include "common/thread.h"
 #include "formats/model_source.h"
 #include "formats/nf4_write.h"
+#include "formats/tok/tok.h"
 #include "tools/commands.h"
 
 enum { CHUNK = 16384 /* elements a worker decodes at a time: 64 KiB, stays in the L2 cache */ };
@@ -27,7 +28,7 @@ struct values {
     const char *out;
     int quant_from; /* enum nf4_quant_from */
     int64_t threads;
-    bool json;
+    bool tokenizer, json;
 };
 
 /* One quantised linear layer. */
@@ -288,6 +289,28 @@ static void close_quantizer(struct quantizer *q)
     pool_destroy(q->pool);
 }
 
+/* Stays empty when the source has no tokenizer or none is wanted. */
+static ft_status load_tokenizer(struct buf *blob, hash128 *fingerprint,
+                                const struct model_source *s, bool wanted, ft_error *err)
+{
+    const char *path = model_source_tokenizer(s);
+    int64_t vocab = model_source_config(s)->vocab;
+    struct tok *tok;
+    if (path == NULL || !wanted)
+        return FT_OK;
+    if (tok_open(&tok, path, err) != FT_OK)
+        return ft_wrap(err, "tokenizer (--no-tokenizer leaves it out)");
+    ft_status st = tok_to_blob(blob, tok, err);
+    *fingerprint = tok_fingerprint(tok);
+    if (st == FT_OK && tok_n_vocab(tok) > vocab)
+        st = ft_fail(err, FT_EFORMAT,
+                     "%s: the tokenizer has %d ids, the model's vocabulary only %" PRId64
+                     "; they do not belong together",
+                     path, tok_n_vocab(tok), vocab);
+    tok_close(tok);
+    return st;
+}
+
 static ft_status choose_dtypes(enum dtype **out, const struct model_source *s, int64_t n,
                                ft_error *err)
 {
@@ -342,6 +365,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     const struct values *v = values;
     struct model_source *source = NULL;
     enum dtype *dtypes = NULL;
+    struct buf tokenizer = {0};
     struct quantizer q = {.from = (enum nf4_quant_from)v->quant_from};
     double started = clock_seconds();
     ft_status st;
@@ -353,18 +377,21 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     FT_GOTO(alloc_buffers(&q, err));
     FT_GOTO(choose_dtypes(&dtypes, source, q.n, err));
     FT_GOTO(hasher_create(&q.source_hasher, err));
-    struct nf4_write_options options = {
+    struct nf4_write_options write = {
         .config = model_source_config(source),
         .dtypes = dtypes,
         .quant_from = q.from,
         .source = model_source_name(source),
     };
-    FT_GOTO(nf4_writer_open(&q.writer, v->out, &options, err));
+    FT_GOTO(load_tokenizer(&tokenizer, &write.tokenizer_fingerprint, source, v->tokenizer, err));
+    write.tokenizer = buf_view(&tokenizer);
+    FT_GOTO(nf4_writer_open(&q.writer, v->out, &write, err));
     FT_GOTO(quantize_all(&q, err));
     FT_GOTO(nf4_writer_commit(q.writer, hasher_digest(q.source_hasher), err));
     report(&q, v, nf4_writer_bytes(q.writer), clock_seconds() - started);
 out:
     close_quantizer(&q);
+    buf_free(&tokenizer);
     mem_free(dtypes);
     model_source_close(source);
     return st;
@@ -391,6 +418,11 @@ static const struct opt options[] = {
      .max = 1024,
      .metavar = "N",
      .help = "worker threads, 0 = all processors"},
+    {.name = "tokenizer",
+     .type = OPT_BOOL,
+     .offset = offsetof(struct values, tokenizer),
+     .def = "true",
+     .help = "leave the tokenizer out of the file"},
     {.name = "json",
      .type = OPT_BOOL,
      .offset = offsetof(struct values, json),
