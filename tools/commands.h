@@ -6,6 +6,9 @@
 #include "common/opt.h"
 
 extern const struct command cmd_build;
+extern const struct command cmd_inspect;
+extern const struct command cmd_stats;
+extern const struct command cmd_verify;
 extern const struct command cmd_quantize;
 extern const struct command cmd_tokenize;
 extern const struct command cmd_detokenize;

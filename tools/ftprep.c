@@ -7,6 +7,9 @@ int main(int argc, char **argv)
     /* In the order of a first use; `ftprep --help` shows it. */
     const struct command commands[] = {
         cmd_build,
+        cmd_inspect,
+        cmd_stats,
+        cmd_verify,
         cmd_quantize,
         cmd_tokenize,
         cmd_detokenize,

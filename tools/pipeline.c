@@ -378,16 +378,6 @@ static ft_status report_dropped(struct pipeline *p, const struct batch *b, const
     return add_example(line, m, b, row, row->fate == ROW_INVALID ? row->message : text, err);
 }
 
-/* Rows with the same tokens always go to the same side, wherever they stand. */
-static enum dataset_split choose_split(const struct manifest *m, uint32_t source,
-                                       const struct shard_sample *s)
-{
-    if (m->sources[source].use != SOURCE_BOTH)
-        return m->sources[source].use == SOURCE_EVAL ? SPLIT_EVAL : SPLIT_TRAIN;
-    uint64_t hash = hash64(s->tokens, s->n_tokens * sizeof *s->tokens);
-    return (double)(hash >> 11) * 0x1p-53 < m->options.eval_fraction ? SPLIT_EVAL : SPLIT_TRAIN;
-}
-
 static ft_status write_row(struct pipeline *p, const struct batch *b, const struct row *row,
                            ft_error *err)
 {
@@ -407,7 +397,10 @@ static ft_status write_row(struct pipeline *p, const struct batch *b, const stru
     FT_TRY(add_note(p, NOTE_TRAILING, row->n_trailing, b, row, err));
     FT_TRY(add_note(p, NOTE_EMPTY_ASSISTANT, row->n_empty, b, row, err));
     FT_TRY(add_note(p, NOTE_CUT, row->n_encoded - row->n_tokens, b, row, err));
-    return sink_add(p->sink, choose_split(p->manifest, b->source, &s), &s, err);
+    enum dataset_split split =
+        sink_choose_split(p->manifest->sources[b->source].use, p->manifest->options.eval_fraction,
+                          s.tokens, s.n_tokens);
+    return sink_add(p->sink, split, &s, err);
 }
 
 static ft_status write_batch(struct pipeline *p, struct batch *b, ft_error *err)

@@ -6,6 +6,16 @@
 #include "common/mem.h"
 #include "tools/pack.h"
 
+enum dataset_split sink_choose_split(enum source_use use, double eval_fraction,
+                                     const int32_t *tokens, uint32_t n_tokens)
+{
+    if (use != SOURCE_BOTH)
+        return use == SOURCE_EVAL ? SPLIT_EVAL : SPLIT_TRAIN;
+    /* 53 bits of the hash as a number in [0, 1). Ids are hashed as little-endian 32-bit words. */
+    uint64_t hash = hash64(tokens, n_tokens * sizeof *tokens);
+    return (double)(hash >> 11) * 0x1p-53 < eval_fraction ? SPLIT_EVAL : SPLIT_TRAIN;
+}
+
 void sink_init(struct sink *s, const char *dir, struct manifest *manifest)
 {
     *s = (struct sink){.dir = dir, .manifest = manifest};

@@ -14,6 +14,11 @@ struct sink {
     struct shard_writer *open[SPLITS];
 };
 
+/* The part that a sample of a source with this use belongs to. For SOURCE_BOTH its tokens decide,
+ * so rows with the same tokens are always on the same side, wherever they stand. */
+enum dataset_split sink_choose_split(enum source_use use, double eval_fraction,
+                                     const int32_t *tokens, uint32_t n_tokens);
+
 /* Writes nothing yet. manifest->options and token_bytes are set. */
 void sink_init(struct sink *s, const char *dir, struct manifest *manifest);
 void sink_abort(struct sink *s); /* drops the open shards; no effect after sink_finish */
