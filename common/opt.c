@@ -62,19 +62,23 @@ static ft_status assign_choice(const struct opt *o, int *out, str text, ft_error
     return bad_value(o, text, expected, err);
 }
 
+static ft_status append_item(struct opt_set *s, struct opt_list *list, str item, ft_error *err)
+{
+    const char **items = arena_alloc(&s->arena, list->n + 1, sizeof *items);
+    const char *copy = arena_cstr(&s->arena, item);
+    if (items == NULL || copy == NULL)
+        return ft_fail_memory(err, item.len, "an option");
+    if (list->n > 0)
+        memcpy(items, list->items, list->n * sizeof *items);
+    items[list->n] = copy;
+    *list = (struct opt_list){items, list->n + 1};
+    return FT_OK;
+}
+
 static ft_status append_items(struct opt_set *s, struct opt_list *list, str text, ft_error *err)
 {
-    while (text.len > 0) {
-        str item = str_cut(&text, ',');
-        const char **items = arena_alloc(&s->arena, list->n + 1, sizeof *items);
-        const char *copy = arena_cstr(&s->arena, item);
-        if (items == NULL || copy == NULL)
-            return ft_fail_memory(err, item.len, "an option");
-        if (list->n > 0)
-            memcpy(items, list->items, list->n * sizeof *items);
-        items[list->n] = copy;
-        *list = (struct opt_list){items, list->n + 1};
-    }
+    while (text.len > 0)
+        FT_TRY(append_item(s, list, str_cut(&text, ','), err));
     return FT_OK;
 }
 
@@ -134,13 +138,29 @@ void opt_set_destroy(struct opt_set *s)
     *s = (struct opt_set){0};
 }
 
+/* The first value for a row replaces its default; a list is then appended to. */
+static void begin_value(struct opt_set *s, const struct opt *o)
+{
+    if (o->type == OPT_LIST && !s->given[o - s->table])
+        *(struct opt_list *)field(s, o) = (struct opt_list){0};
+}
+
 ft_status opt_assign(struct opt_set *s, const struct opt *o, str text, ft_error *err)
 {
-    size_t i = (size_t)(o - s->table);
-    if (o->type == OPT_LIST && !s->given[i])
-        *(struct opt_list *)field(s, o) = (struct opt_list){0}; /* the default is replaced */
+    begin_value(s, o);
     FT_TRY(store(s, o, text, err));
-    s->given[i] = true;
+    s->given[o - s->table] = true;
+    return FT_OK;
+}
+
+ft_status opt_append(struct opt_set *s, const struct opt *o, str item, ft_error *err)
+{
+    FT_ASSERT(o->type == OPT_LIST);
+    if (item.len > 0 && memchr(item.ptr, '\0', item.len) != NULL)
+        return ft_fail(err, FT_EUSAGE, "%s: the value contains a NUL character", o->name);
+    begin_value(s, o);
+    FT_TRY(append_item(s, field(s, o), item, err));
+    s->given[o - s->table] = true;
     return FT_OK;
 }
 
@@ -182,6 +202,18 @@ void opt_json_string(struct buf *out, str s)
     buf_byte(out, '"');
 }
 
+/* The shortest form that reads back to the same value. */
+static void write_float(struct buf *out, double v)
+{
+    char text[40];
+    double back;
+    int digits = 15;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, v);
+    while (digits++ < 17 && str_to_f64(str_from(text), &back) && back != v);
+    buf_cstr(out, text);
+}
+
 static void choice_name(struct buf *out, const struct opt *o, int index)
 {
     str rest = str_from(o->choices), name = str_cut(&rest, '|');
@@ -203,7 +235,7 @@ void opt_value_json(struct buf *out, const struct opt_set *s, const struct opt *
         buf_printf(out, "%" PRId64, *(const int64_t *)p);
         return;
     case OPT_FLOAT:
-        buf_printf(out, "%.17g", *(const double *)p);
+        write_float(out, *(const double *)p);
         return;
     case OPT_CHOICE:
         choice_name(out, o, *(const int *)p);

@@ -54,6 +54,8 @@ bool opt_given(const struct opt_set *s, const char *name); /* asserts that name 
 /* Parses text into the field. Errors name the option, the value and what was expected. A second
  * value for a list appends. */
 FT_NODISCARD ft_status opt_assign(struct opt_set *s, const struct opt *o, str text, ft_error *err);
+/* Appends one item to a list as it is, commas included. */
+FT_NODISCARD ft_status opt_append(struct opt_set *s, const struct opt *o, str item, ft_error *err);
 /* FT_EUSAGE: "unknown <kind> NAME; did you mean ...?" */
 FT_NODISCARD ft_status opt_unknown(const struct opt_set *s, const char *kind, str name,
                                    ft_error *err);

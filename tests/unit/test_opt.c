@@ -48,6 +48,45 @@ static void defaults_apply_and_assignments_replace_them(void **state)
     opt_set_destroy(&s);
 }
 
+static void appended_items_keep_their_commas(void **state)
+{
+    struct values v = {0};
+    struct opt_set s;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(opt_set_init(&s, table, ARRAY_LEN(table), &v, &err));
+    ASSERT_OK(opt_append(&s, opt_find(&s, STR("items")), STR("a, b"), &err));
+    ASSERT_OK(opt_append(&s, opt_find(&s, STR("items")), STR(""), &err));
+    assert_int_equal(v.items.n, 2);
+    assert_string_equal(v.items.items[0], "a, b");
+    ASSERT_FAILS(opt_append(&s, opt_find(&s, STR("items")), (str){"a\0", 2}, &err), FT_EUSAGE,
+                 "NUL");
+    opt_set_destroy(&s);
+}
+
+static void numbers_are_written_shortest_and_exact(void **state)
+{
+    static const struct {
+        const char *given, *written;
+    } cases[] = {{"0.0002", "0.0002"},
+                 {"1e-8", "1e-08"},
+                 {"0.30000000000000004", "0.30000000000000004"},
+                 {"2", "2"}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct values v = {0};
+        struct opt_set s;
+        struct buf b = {0};
+        ft_error err;
+        ASSERT_OK(opt_set_init(&s, table, ARRAY_LEN(table), &v, &err));
+        ASSERT_OK(opt_assign(&s, opt_find(&s, STR("rate")), str_from(cases[i].given), &err));
+        opt_value_json(&b, &s, opt_find(&s, STR("rate")));
+        assert_true(str_is(buf_view(&b), cases[i].written));
+        buf_free(&b);
+        opt_set_destroy(&s);
+    }
+}
+
 static void bad_values_say_what_is_expected(void **state)
 {
     static const struct {
@@ -78,6 +117,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_apply_and_assignments_replace_them),
+        cmocka_unit_test(appended_items_keep_their_commas),
+        cmocka_unit_test(numbers_are_written_shortest_and_exact),
         cmocka_unit_test(bad_values_say_what_is_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
