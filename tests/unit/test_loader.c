@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer/loader.h"
+
+#include <stdlib.h>
+
+#include "common/file.h"
+#include "tests/support/check.h"
+#include "tests/support/make_dataset.h"
+
+enum { N_TRAIN = 997, N_EVAL = 41, LONGEST_AT = 613 };
+
+static uint32_t lengths[N_TRAIN + N_EVAL];
+static struct made made;
+static struct dataset *data;
+
+static int open_data(void **state)
+{
+    ft_error err;
+    (void)state;
+    for (uint32_t i = 0; i < N_TRAIN + N_EVAL; i++)
+        lengths[i] = 2 + i * 2654435761u % 47;
+    lengths[LONGEST_AT] = 64;
+    made = (struct made){.dir = test_path("loader-data"),
+                         .vocab = 1000,
+                         .max_length = 64,
+                         .lengths = lengths,
+                         .n_train = N_TRAIN,
+                         .n_eval = N_EVAL};
+    ASSERT_OK(dir_remove(made.dir, &err));
+    make_dataset(&made);
+    ASSERT_OK(dataset_open(&data, made.dir, &err));
+    return 0;
+}
+
+static int close_data(void **state)
+{
+    (void)state;
+    dataset_close(data);
+    return 0;
+}
+
+static struct loader *make(enum batch_mode mode, int64_t micro, int64_t accumulate, uint64_t seed)
+{
+    const struct loader_options o = {mode, micro, accumulate, seed};
+    struct loader *l;
+    ft_error err;
+    ASSERT_OK(loader_create(&l, data, &o, &err));
+    return l;
+}
+
+static struct loader_shape measure(enum batch_mode mode, int64_t micro, int64_t accumulate)
+{
+    const struct loader_options o = {mode, micro, accumulate, 1};
+    struct loader_shape shape;
+    ft_error err;
+    ASSERT_OK(loader_measure(&shape, data, &o, &err));
+    return shape;
+}
+
+static struct step_batch seek(struct loader *l, int64_t step)
+{
+    struct step_batch b;
+    ft_error err;
+    ASSERT_OK(loader_seek(&b, l, step, &err));
+    return b;
+}
+
+static const enum batch_mode modes[] = {BATCH_PACKED, BATCH_GROUPED, BATCH_SEQUENTIAL};
+
+static void an_epoch_holds_every_sample_once(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < ARRAY_LEN(modes); k++) {
+        struct loader_shape shape = measure(modes[k], 3, 4);
+        struct loader *l = make(modes[k], 3, 4, 1);
+        for (int64_t epoch = 0; epoch < 3; epoch++) {
+            int seen[N_TRAIN] = {0};
+            for (int64_t s = 0; s < shape.steps_per_epoch; s++) {
+                struct step_batch b = seek(l, epoch * shape.steps_per_epoch + s);
+                assert_int_equal(b.epoch, epoch);
+                for (int64_t i = 0; i < b.n_samples; i++)
+                    seen[b.samples[i]]++;
+            }
+            for (int i = 0; i < N_TRAIN; i++)
+                assert_int_equal(seen[i], 1);
+        }
+        loader_destroy(l);
+    }
+}
+
+/* The order is a function of (seed, step): what was asked before plays no part. */
+static void a_step_does_not_depend_on_the_ones_before(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < ARRAY_LEN(modes); k++) {
+        struct loader *walking = make(modes[k], 2, 3, 7);
+        int64_t steps = 2 * measure(modes[k], 2, 3).steps_per_epoch;
+        for (int64_t s = 0; s < steps; s++) {
+            struct step_batch a = seek(walking, s);
+            struct loader *fresh = make(modes[k], 2, 3, 7);
+            struct step_batch b = seek(fresh, s);
+            assert_int_equal(a.n_samples, b.n_samples);
+            assert_int_equal(a.n_trained, b.n_trained);
+            assert_memory_equal(a.samples, b.samples, (size_t)a.n_samples * sizeof *a.samples);
+            assert_memory_equal(a.micro_starts, b.micro_starts,
+                                (size_t)(a.n_micro + 1) * sizeof *a.micro_starts);
+            loader_destroy(fresh);
+        }
+        loader_destroy(walking);
+    }
+}
+
+static bool same_first_steps(struct loader *a, int64_t step_a, struct loader *b, int64_t step_b)
+{
+    bool same = true;
+    for (int64_t i = 0; i < 4; i++) {
+        struct step_batch x = seek(a, step_a + i), y = seek(b, step_b + i);
+        same = same && x.n_samples == y.n_samples &&
+               memcmp(x.samples, y.samples, (size_t)x.n_samples * sizeof *x.samples) == 0;
+    }
+    return same;
+}
+
+static void seeds_and_epochs_shuffle_differently_except_in_sequential_mode(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < ARRAY_LEN(modes); k++) {
+        struct loader *a = make(modes[k], 1, 8, 1), *b = make(modes[k], 1, 8, 2);
+        int64_t epoch = measure(modes[k], 1, 8).steps_per_epoch;
+        bool sequential = modes[k] == BATCH_SEQUENTIAL;
+        assert_true(same_first_steps(a, 0, b, 0) == sequential);
+        assert_true(same_first_steps(a, 0, b, epoch) == sequential);
+        loader_destroy(a);
+        loader_destroy(b);
+    }
+}
+
+static void the_last_step_takes_what_is_left(void **state)
+{
+    struct loader *l = make(BATCH_SEQUENTIAL, 4, 5, 1);
+    struct loader_shape shape = measure(BATCH_SEQUENTIAL, 4, 5);
+    struct step_batch b = seek(l, shape.steps_per_epoch - 1);
+    int64_t trained = 0, tokens = 0;
+    (void)state;
+    assert_int_equal(shape.steps_per_epoch, (N_TRAIN + 19) / 20);
+    assert_int_equal(b.n_samples, N_TRAIN % 20);
+    assert_int_equal(b.n_micro, (N_TRAIN % 20 + 3) / 4);
+    assert_int_equal(b.micro_starts[b.n_micro], b.n_samples);
+    for (int64_t i = 0; i < b.n_samples; i++) {
+        struct sample_info info = dataset_sample_info(data, SPLIT_TRAIN, b.samples[i]);
+        trained += info.n_trained;
+        tokens += info.n_tokens;
+    }
+    assert_true(b.n_trained == trained && b.n_tokens == tokens);
+    loader_destroy(l);
+}
+
+static void grouping_starts_with_the_longest_and_falls_within_a_group(void **state)
+{
+    enum { PER_STEP = 6 };
+    struct loader *l = make(BATCH_GROUPED, 2, 3, 5);
+    int64_t steps = measure(BATCH_GROUPED, 2, 3).steps_per_epoch;
+    int64_t group = FT_MIN(N_TRAIN / (4 * PER_STEP), 50);
+    (void)state;
+    for (int64_t epoch = 0; epoch < 3; epoch++) {
+        uint32_t before = 0;
+        assert_int_equal(seek(l, epoch * steps).samples[0], LONGEST_AT);
+        for (int64_t s = 0; s < steps; s++) {
+            struct step_batch b = seek(l, epoch * steps + s);
+            for (int64_t i = 0; i < b.n_samples; i++) {
+                uint32_t n = lengths[b.samples[i]];
+                if (s % group != 0 || i > 0)
+                    assert_true(n <= before);
+                before = n;
+            }
+        }
+    }
+    loader_destroy(l);
+}
+
+/* What length grouping is for: little padding would be needed, and steps still vary. */
+static void grouped_micro_batches_are_of_similar_length(void **state)
+{
+    struct loader *l = make(BATCH_GROUPED, 4, 2, 5);
+    int64_t steps = measure(BATCH_GROUPED, 4, 2).steps_per_epoch, padded = 0, tokens = 0;
+    (void)state;
+    for (int64_t s = 0; s < steps; s++) {
+        struct step_batch b = seek(l, s);
+        for (int64_t m = 0; m < b.n_micro; m++) {
+            int64_t n = b.micro_starts[m + 1] - b.micro_starts[m];
+            padded += n * lengths[b.samples[b.micro_starts[m]]];
+        }
+        tokens += b.n_tokens;
+    }
+    assert_true((double)tokens > 0.95 * (double)padded);
+    loader_destroy(l);
+}
+
+static void check_content(const struct micro_batch *m, enum dataset_split split,
+                          const uint64_t *samples)
+{
+    assert_int_equal(m->seq_starts[0], 0);
+    assert_int_equal(m->seq_starts[m->n_seqs], m->n_tokens);
+    for (int64_t q = 0; q < m->n_seqs; q++) {
+        for (int64_t j = m->seq_starts[q]; j < m->seq_starts[q + 1]; j++) {
+            uint32_t at = (uint32_t)(j - m->seq_starts[q]);
+            assert_int_equal(m->tokens[j], made_token(&made, split, samples[q], at));
+            assert_int_equal(m->trained[j], made_mask(&made, split, samples[q], at));
+        }
+    }
+}
+
+static void micro_batches_hold_the_samples_and_fit_the_announced_size(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < ARRAY_LEN(modes); k++) {
+        struct loader *l = make(modes[k], 3, 2, 1);
+        struct loader_shape shape = measure(modes[k], 3, 2);
+        for (int64_t s = 0; s < shape.steps_per_epoch; s++) {
+            struct step_batch b = seek(l, s);
+            int64_t trained = 0;
+            for (int64_t i = 0; i < b.n_micro; i++) {
+                struct micro_batch m;
+                ft_error err;
+                ASSERT_OK(loader_read(&m, l, i, &err));
+                assert_int_equal(m.n_seqs, b.micro_starts[i + 1] - b.micro_starts[i]);
+                assert_true(m.n_tokens <= shape.max_tokens);
+                check_content(&m, SPLIT_TRAIN, b.samples + b.micro_starts[i]);
+                for (int64_t t = 0; t < m.n_tokens; t++)
+                    trained += m.trained[t];
+            }
+            assert_int_equal(trained, b.n_trained);
+        }
+        loader_destroy(l);
+    }
+}
+
+static void evaluation_reads_each_sample_once_up_to_the_limit(void **state)
+{
+    static const uint64_t limits[] = {1, 7, N_EVAL};
+    struct loader *l = make(BATCH_SEQUENTIAL, 2, 1, 1);
+    (void)state;
+    for (size_t k = 0; k < ARRAY_LEN(limits); k++) {
+        uint64_t next = 0;
+        while (next < limits[k]) {
+            struct micro_batch m;
+            uint64_t ids[N_EVAL];
+            int64_t n_trained, counted = 0;
+            ft_error err;
+            for (uint64_t i = 0; i + next < limits[k]; i++)
+                ids[i] = next + i;
+            uint64_t before = next;
+            ASSERT_OK(loader_read_eval(&m, &n_trained, l, &next, limits[k], &err));
+            assert_int_equal(m.n_seqs, next - before);
+            assert_true(m.n_tokens <= measure(BATCH_SEQUENTIAL, 2, 1).max_tokens);
+            check_content(&m, SPLIT_EVAL, ids);
+            for (int64_t t = 0; t < m.n_tokens; t++)
+                counted += m.trained[t];
+            assert_int_equal(counted, n_trained);
+        }
+        assert_int_equal(next, limits[k]);
+    }
+    loader_destroy(l);
+}
+
+/* Reading between two evaluations does not disturb the step that was sought. */
+static void evaluation_leaves_the_step_alone(void **state)
+{
+    struct loader *l = make(BATCH_GROUPED, 2, 2, 1);
+    struct step_batch b = seek(l, 5);
+    struct micro_batch m;
+    int64_t n_trained;
+    uint64_t next = 3;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(loader_read_eval(&m, &n_trained, l, &next, N_EVAL, &err));
+    ASSERT_OK(loader_read(&m, l, 1, &err));
+    check_content(&m, SPLIT_TRAIN, b.samples + b.micro_starts[1]);
+    loader_destroy(l);
+}
+
+static void batches_larger_than_the_data_are_one_step(void **state)
+{
+    struct loader_shape shape = measure(BATCH_SEQUENTIAL, 60000, 100000);
+    struct loader *l = make(BATCH_GROUPED, 400, 1000, 1);
+    struct step_batch b = seek(l, 0);
+    (void)state;
+    assert_int_equal(shape.steps_per_epoch, 1);
+    assert_int_equal(shape.max_tokens, N_TRAIN * 64);
+    assert_int_equal(b.n_samples, N_TRAIN);
+    assert_int_equal(b.n_micro, 3);
+    loader_destroy(l);
+}
+
+static void an_empty_train_split_is_refused(void **state)
+{
+    const uint32_t one[] = {5};
+    const struct made empty = {.dir = test_path("loader-empty"),
+                               .vocab = 100,
+                               .max_length = 8,
+                               .lengths = one,
+                               .n_train = 0,
+                               .n_eval = 1};
+    const struct loader_options o = {BATCH_SEQUENTIAL, 1, 1, 1};
+    struct loader_shape shape;
+    struct dataset *d;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(dir_remove(empty.dir, &err));
+    make_dataset(&empty);
+    ASSERT_OK(dataset_open(&d, empty.dir, &err));
+    ASSERT_FAILS(loader_measure(&shape, d, &o, &err), FT_EFORMAT, "no training samples");
+    dataset_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_epoch_holds_every_sample_once),
+        cmocka_unit_test(a_step_does_not_depend_on_the_ones_before),
+        cmocka_unit_test(seeds_and_epochs_shuffle_differently_except_in_sequential_mode),
+        cmocka_unit_test(the_last_step_takes_what_is_left),
+        cmocka_unit_test(grouping_starts_with_the_longest_and_falls_within_a_group),
+        cmocka_unit_test(grouped_micro_batches_are_of_similar_length),
+        cmocka_unit_test(micro_batches_hold_the_samples_and_fit_the_announced_size),
+        cmocka_unit_test(evaluation_reads_each_sample_once_up_to_the_limit),
+        cmocka_unit_test(evaluation_leaves_the_step_alone),
+        cmocka_unit_test(batches_larger_than_the_data_are_one_step),
+        cmocka_unit_test(an_empty_train_split_is_refused),
+    };
+    return cmocka_run_group_tests(tests, open_data, close_data);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer/loader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/rng.h"
+
+/* Length grouping sorts within groups of this many global batches, fewer in small data sets so that
+ * there are at least four groups to shuffle (XTuner's LengthGroupedSampler). */
+enum { GROUP_BATCHES = 50, MIN_GROUPS = 4 };
+
+struct grouped_sample {
+    uint64_t id, place;
+    uint32_t n_tokens;
+};
+
+struct loader {
+    const struct dataset *data;
+    struct loader_options o;
+    struct loader_shape shape;
+    struct dataset_reader *reader;
+
+    struct step_batch batch; /* points into the two arrays */
+    uint64_t *samples;
+    size_t cap_samples;
+    int64_t *micro_starts;
+
+    struct grouped_sample *group; /* the sorted group of (group_epoch, group_index) */
+    int64_t group_epoch, group_index;
+
+    int32_t *tokens; /* [max_tokens] */
+    uint8_t *mask;
+    int64_t *seq_starts; /* [max_tokens + 1] */
+};
+
+/* --- shape ----------------------------------------------------------------------------------- */
+
+ft_status loader_measure(struct loader_shape *out, const struct dataset *data,
+                         const struct loader_options *o, ft_error *err)
+{
+    const struct split_info *train = dataset_split(data, SPLIT_TRAIN);
+    const struct split_info *eval = dataset_split(data, SPLIT_EVAL);
+    if (train->n_samples == 0)
+        return ft_fail(err, FT_EFORMAT, "the data set has no training samples");
+    if (o->mode == BATCH_PACKED && train->n_packs == 0)
+        return ft_fail(err, FT_EUSAGE,
+                       "batch.mode is packed, but the data set has no pack plan; set it to grouped "
+                       "or sequential, or build the data set with a plan");
+    bool packed = o->mode == BATCH_PACKED;
+    int64_t per_step = o->micro * o->accumulate;
+    uint64_t units = packed ? train->n_packs : train->n_samples;
+    int64_t micro_units = (int64_t)FT_MIN((uint64_t)o->micro, units);
+    int64_t train_tokens = micro_units * (packed ? train->pack_length : train->longest);
+    *out = (struct loader_shape){
+        .n_units = units,
+        .steps_per_epoch = (int64_t)((units + (uint64_t)per_step - 1) / (uint64_t)per_step),
+        .max_tokens = FT_MAX(train_tokens, (int64_t)eval->longest),
+    };
+    return FT_OK;
+}
+
+static int64_t group_units(const struct loader *l)
+{
+    int64_t per_step = l->o.micro * l->o.accumulate;
+    int64_t batches = (int64_t)l->shape.n_units / (MIN_GROUPS * per_step);
+    return per_step * FT_MAX((int64_t)1, FT_MIN(batches, (int64_t)GROUP_BATCHES));
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static ft_status allocate(struct loader *l, ft_error *err)
+{
+    size_t max_tokens = (size_t)l->shape.max_tokens;
+    size_t n_micro = (size_t)FT_MIN((uint64_t)l->o.accumulate, l->shape.n_units);
+    FT_TRY(mem_new(&l->micro_starts, n_micro + 1, sizeof *l->micro_starts, "the batch", err));
+    FT_TRY(mem_new(&l->tokens, max_tokens, sizeof *l->tokens, "the batch", err));
+    FT_TRY(mem_new(&l->mask, max_tokens, sizeof *l->mask, "the batch", err));
+    FT_TRY(mem_new(&l->seq_starts, max_tokens + 1, sizeof *l->seq_starts, "the batch", err));
+    if (l->o.mode == BATCH_GROUPED) {
+        uint64_t n = FT_MIN((uint64_t)group_units(l), l->shape.n_units);
+        FT_TRY(mem_new(&l->group, (size_t)n, sizeof *l->group, "length groups", err));
+        l->group_epoch = -1;
+    }
+    return dataset_reader_create(&l->reader, l->data, err);
+}
+
+ft_status loader_create(struct loader **out, const struct dataset *data,
+                        const struct loader_options *o, ft_error *err)
+{
+    struct loader *l = NULL;
+    ft_status st;
+    *out = NULL;
+    FT_GOTO(mem_new(&l, 1, sizeof *l, "the loader", err));
+    l->data = data;
+    l->o = *o;
+    FT_GOTO(loader_measure(&l->shape, data, o, err));
+    FT_GOTO(allocate(l, err));
+    *out = l;
+    return FT_OK;
+out:
+    loader_destroy(l);
+    return st;
+}
+
+void loader_destroy(struct loader *l)
+{
+    if (l == NULL)
+        return;
+    dataset_reader_destroy(l->reader);
+    mem_free(l->samples);
+    mem_free(l->micro_starts);
+    mem_free(l->group);
+    mem_free(l->tokens);
+    mem_free(l->mask);
+    mem_free(l->seq_starts);
+    mem_free(l);
+}
+
+/* --- order ----------------------------------------------------------------------------------- */
+
+/* The shuffled order of an epoch. */
+static uint64_t shuffled(const struct loader *l, int64_t epoch, uint64_t place)
+{
+    return rng_permute(l->o.seed, (uint64_t)epoch, l->shape.n_units, place);
+}
+
+/* The shuffled order with the longest sample swapped to the front, so that the step that needs the
+ * most memory is the first of the epoch. */
+static uint64_t longest_first(const struct loader *l, int64_t epoch, uint64_t place)
+{
+    uint64_t longest = dataset_split(l->data, SPLIT_TRAIN)->longest_sample;
+    uint64_t id = shuffled(l, epoch, place);
+    if (place == 0)
+        return longest;
+    return id == longest ? shuffled(l, epoch, 0) : id;
+}
+
+/* Longest first; the shuffled order decides between equal lengths. */
+static int compare_grouped(const void *a, const void *b)
+{
+    const struct grouped_sample *x = a, *y = b;
+    if (x->n_tokens != y->n_tokens)
+        return x->n_tokens < y->n_tokens ? 1 : -1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void sort_group(struct loader *l, int64_t epoch, int64_t index)
+{
+    uint64_t size = (uint64_t)group_units(l), from = (uint64_t)index * size;
+    uint64_t to = FT_MIN(from + size, l->shape.n_units);
+    for (uint64_t p = from; p < to; p++) {
+        uint64_t id = longest_first(l, epoch, p);
+        uint32_t n_tokens = dataset_sample_info(l->data, SPLIT_TRAIN, id).n_tokens;
+        l->group[p - from] = (struct grouped_sample){id, p, n_tokens};
+    }
+    qsort(l->group, (size_t)(to - from), sizeof *l->group, compare_grouped);
+    l->group_epoch = epoch;
+    l->group_index = index;
+}
+
+static uint64_t grouped(struct loader *l, int64_t epoch, uint64_t place)
+{
+    int64_t size = group_units(l), index = (int64_t)place / size;
+    if (epoch != l->group_epoch || index != l->group_index)
+        sort_group(l, epoch, index);
+    return l->group[place % (uint64_t)size].id;
+}
+
+/* --- a step ---------------------------------------------------------------------------------- */
+
+static ft_status add_sample(struct loader *l, uint64_t id, int64_t *micro_tokens, ft_error *err)
+{
+    struct step_batch *b = &l->batch;
+    if ((size_t)b->n_samples == l->cap_samples) {
+        size_t cap = l->cap_samples * 2 + 64;
+        uint64_t *grown = mem_realloc(l->samples, cap, sizeof *grown);
+        if (grown == NULL)
+            return ft_fail_memory(err, cap * sizeof *grown, "the samples of a step");
+        l->samples = grown;
+        l->cap_samples = cap;
+    }
+    struct sample_info info = dataset_sample_info(l->data, SPLIT_TRAIN, id);
+    *micro_tokens += info.n_tokens;
+    if (info.n_tokens == 0 || *micro_tokens > l->shape.max_tokens)
+        return ft_fail(err, FT_EFORMAT,
+                       "train sample %" PRIu64 " has %u tokens, which contradicts the data set's "
+                       "manifest; check it with ftprep verify",
+                       id, info.n_tokens);
+    l->samples[b->n_samples++] = id;
+    b->n_tokens += info.n_tokens;
+    b->n_trained += info.n_trained;
+    return FT_OK;
+}
+
+static ft_status add_bin(struct loader *l, uint64_t bin, int64_t *micro_tokens, ft_error *err)
+{
+    size_t n = 0;
+    uint64_t n_samples = dataset_split(l->data, SPLIT_TRAIN)->n_samples;
+    const uint32_t *ids = dataset_pack(l->data, SPLIT_TRAIN, bin, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] >= n_samples)
+            n = 0; /* ends the loop and is reported below */
+        else
+            FT_TRY(add_sample(l, ids[i], micro_tokens, err));
+    }
+    if (ids == NULL || n == 0)
+        return ft_fail(err, FT_EFORMAT,
+                       "bin %" PRIu64 " of the pack plan is damaged; check the data set with "
+                       "ftprep verify",
+                       bin);
+    return FT_OK;
+}
+
+static ft_status add_unit(struct loader *l, int64_t epoch, uint64_t place, int64_t *micro_tokens,
+                          ft_error *err)
+{
+    switch (l->o.mode) {
+    case BATCH_PACKED:
+        return add_bin(l, shuffled(l, epoch, place), micro_tokens, err);
+    case BATCH_GROUPED:
+        return add_sample(l, grouped(l, epoch, place), micro_tokens, err);
+    case BATCH_SEQUENTIAL:
+        return add_sample(l, place, micro_tokens, err);
+    }
+    FT_ASSERT(false);
+    return FT_OK;
+}
+
+ft_status loader_seek(struct step_batch *out, struct loader *l, int64_t step, ft_error *err)
+{
+    int64_t epoch = step / l->shape.steps_per_epoch, in_epoch = step % l->shape.steps_per_epoch;
+    uint64_t micro = (uint64_t)l->o.micro, per_step = micro * (uint64_t)l->o.accumulate;
+    uint64_t from = (uint64_t)in_epoch * per_step;
+    uint64_t to = FT_MIN(from + per_step, l->shape.n_units);
+    struct step_batch *b = &l->batch;
+    *b = (struct step_batch){.epoch = epoch, .micro_starts = l->micro_starts};
+    for (uint64_t place = from; place < to; place += micro) {
+        int64_t micro_tokens = 0;
+        l->micro_starts[b->n_micro++] = b->n_samples;
+        for (uint64_t p = place; p < FT_MIN(place + micro, to); p++)
+            FT_TRY(add_unit(l, epoch, p, &micro_tokens, err));
+    }
+    l->micro_starts[b->n_micro] = b->n_samples;
+    b->samples = l->samples;
+    *out = *b;
+    return FT_OK;
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+/* Appends a sample to the micro-batch under construction. */
+static ft_status read_sample(struct loader *l, struct micro_batch *b, enum dataset_split split,
+                             uint64_t id, ft_error *err)
+{
+    uint8_t *mask = l->mask + b->n_tokens;
+    int64_t n_tokens = dataset_sample_info(l->data, split, id).n_tokens;
+    FT_TRY(dataset_read(l->reader, split, id, l->tokens + b->n_tokens, mask, err));
+    if (mask[0] != 0) /* nothing predicts it, and the index counted it as a target */
+        return ft_fail(err, FT_EFORMAT,
+                       "%s sample %" PRIu64 ": its first token is marked as "
+                       "trained; check the data set with ftprep verify",
+                       split_names[split], id);
+    b->n_tokens += n_tokens;
+    l->seq_starts[++b->n_seqs] = b->n_tokens;
+    return FT_OK;
+}
+
+static struct micro_batch empty_batch(struct loader *l)
+{
+    l->seq_starts[0] = 0;
+    return (struct micro_batch){
+        .tokens = l->tokens, .trained = l->mask, .seq_starts = l->seq_starts};
+}
+
+ft_status loader_read(struct micro_batch *out, struct loader *l, int64_t i, ft_error *err)
+{
+    FT_ASSERT(i >= 0 && i < l->batch.n_micro);
+    *out = empty_batch(l);
+    for (int64_t k = l->micro_starts[i]; k < l->micro_starts[i + 1]; k++)
+        FT_TRY(read_sample(l, out, SPLIT_TRAIN, l->samples[k], err));
+    return FT_OK;
+}
+
+ft_status loader_read_eval(struct micro_batch *out, int64_t *n_trained, struct loader *l,
+                           uint64_t *next, uint64_t end, ft_error *err)
+{
+    FT_ASSERT(*next < end && end <= dataset_split(l->data, SPLIT_EVAL)->n_samples);
+    *out = empty_batch(l);
+    *n_trained = 0;
+    for (; *next < end; (*next)++) {
+        struct sample_info info = dataset_sample_info(l->data, SPLIT_EVAL, *next);
+        if (info.n_tokens == 0 || info.n_tokens > l->shape.max_tokens)
+            return ft_fail(err, FT_EFORMAT,
+                           "eval sample %" PRIu64 " has %u tokens, which contradicts the data "
+                           "set's manifest; check it with ftprep verify",
+                           *next, info.n_tokens);
+        if (out->n_tokens + info.n_tokens > l->shape.max_tokens)
+            return FT_OK;
+        FT_TRY(read_sample(l, out, SPLIT_EVAL, *next, err));
+        *n_trained += info.n_trained;
+    }
+    return FT_OK;
+}
