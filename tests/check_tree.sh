@@ -76,7 +76,7 @@ check_all() {
 }
 
 self_test() {
-    local tmp plants i
+    local plants i
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
     plants=(
