@@ -13,6 +13,7 @@ struct model;
 struct model_options {
     const struct adapter_config *adapter; /* NULL = base alone (generation, evaluation) */
     int64_t max_tokens;                   /* most tokens of a micro-batch; 0 = generation only */
+    int64_t max_sequence;                 /* longest sequence in one; 0 = max_tokens */
     int64_t max_context;                  /* KV cache positions; 0 = no generation */
     bool training;                        /* gradients and optimiser state are planned too */
     bool recompute; /* keep only each block's input and recompute the rest in backward */
@@ -23,15 +24,18 @@ struct memory_plan {
     uint64_t base_mapped; /* file-backed, shared between processes */
     uint64_t adapter;     /* LoRA weights */
     uint64_t gradients;
-    uint64_t optimizer; /* AdamW m and v */
+    uint64_t optimizer; /* AdamW m and v; the caller allocates them */
     uint64_t activations;
-    uint64_t scratch; /* workspaces of the operations and logits chunks */
+    uint64_t scratch; /* workspaces, logits chunk, norms and biases in fp32 */
     uint64_t kv_cache;
     uint64_t total; /* all of the above */
 };
 void model_plan_memory(struct memory_plan *out, const struct nf4_file *base,
                        const struct model_options *o, int n_threads);
 
+/* Allocates exactly the plan (all of it, but for the optimiser state and the backend's own
+ * workspace) and nothing later. FT_ELIMIT when the base cannot be run: attention over a sliding
+ * window smaller than a sequence, too large a head. base and be must outlive the model. */
 FT_NODISCARD ft_status model_create(struct model **out, struct backend *be,
                                     const struct nf4_file *base, const struct model_options *o,
                                     ft_error *err);
