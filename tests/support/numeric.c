@@ -4,27 +4,24 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/arena.h"
 #include "common/half.h"
-#include "common/mem.h"
 #include "common/rng.h"
 
-/* Blocks handed to tests live until the program ends; the list keeps leak checkers content. */
-static void *kept[4096];
-static size_t n_kept;
+/* Everything handed to tests lives until the program ends. */
+static struct arena kept;
 
 static void free_kept(void)
 {
-    while (n_kept > 0)
-        mem_free(kept[--n_kept]);
+    arena_destroy(&kept);
 }
 
 static void *keep(int64_t n, size_t size)
 {
-    void *p = mem_alloc((size_t)n, size);
-    FT_ASSERT(p != NULL && n_kept < ARRAY_LEN(kept));
-    if (n_kept == 0)
+    if (kept.used == 0)
         atexit(free_kept);
-    kept[n_kept++] = p;
+    void *p = arena_alloc(&kept, (size_t)n, size);
+    FT_ASSERT(p != NULL);
     return p;
 }
 
@@ -38,13 +35,18 @@ double *zeros_f64(int64_t n)
     return keep(n, sizeof(double));
 }
 
-float *random_f32(int64_t n, uint64_t key, double scale)
+void fill_random(float *x, int64_t n, uint64_t key, double scale)
 {
-    float *x = zeros_f32(n);
     for (int64_t i = 0; i < n; i++) {
         double u = 1 - rng_unit(key, 0, (uint64_t)i), v = rng_unit(key, 1, (uint64_t)i);
         x[i] = (float)(scale * sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
     }
+}
+
+float *random_f32(int64_t n, uint64_t key, double scale)
+{
+    float *x = zeros_f32(n);
+    fill_random(x, n, key, scale);
     return x;
 }
 

@@ -8,8 +8,9 @@
 #include "tests/support/check.h"
 #include "trainer/ops.h"
 
-/* n standard normal values times scale, a pure function of key; from the heap, freed at exit of the
- * test program. */
+/* Standard normal values times scale, a pure function of key. */
+void fill_random(float *x, int64_t n, uint64_t key, double scale);
+/* Memory that lives until the test program ends. */
 float *random_f32(int64_t n, uint64_t key, double scale);
 float *zeros_f32(int64_t n);
 double *zeros_f64(int64_t n);
