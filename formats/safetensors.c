@@ -325,7 +325,7 @@ static ft_status check_weight_map(const struct safetensors *st, const char *inde
     for (const json *v = json_first(map); v != NULL; v = json_next(v)) {
         const struct safetensors_tensor *t = safetensors_find(st, json_key(v).ptr);
         str file = {0};
-        if (t == NULL || !json_str(v, &file) || !str_is(file, path_base(st->shards[t->shard].name)))
+        if (!json_str(v, &file) || t == NULL || !str_is(file, path_base(st->shards[t->shard].name)))
             return ft_fail(err, FT_EFORMAT, "%s: tensor '%.*s' is not in %.*s as weight_map says",
                            index, STR_ARG(json_key(v)), STR_ARG(file));
     }
