@@ -90,11 +90,27 @@ static ft_status assign_json(struct run_config *c, const struct opt *o, const js
 
 /* --- the file -------------------------------------------------------------------------------- */
 
+static str section_of(const struct opt *o)
+{
+    str rest = str_from(o->name);
+    return str_cut(&rest, '.');
+}
+
+static bool section_known(const struct run_config *c, str section)
+{
+    for (size_t i = 0; i < c->set.n; i++)
+        if (str_eq(section_of(&c->set.table[i]), section))
+            return true;
+    return false;
+}
+
 static ft_status apply_section(struct run_config *c, const json *section, const char *base_dir,
                                ft_error *err)
 {
     char name[MAX_KEY];
     str prefix = json_key(section);
+    if (!section_known(c, prefix) && json_count(section) == 0)
+        return opt_unknown(&c->set, "section", prefix, err);
     if (json_kind(section) != JSON_OBJECT)
         return ft_fail(err, FT_EUSAGE,
                        "%.*s: expected an object with the keys of the section, "
@@ -191,12 +207,6 @@ void run_config_close(struct run_config *c)
 }
 
 /* --- the resolved dump ----------------------------------------------------------------------- */
-
-static str section_of(const struct opt *o)
-{
-    str rest = str_from(o->name);
-    return str_cut(&rest, '.');
-}
 
 static void write_path(struct buf *out, const char *path, const char *cwd)
 {

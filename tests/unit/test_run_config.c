@@ -109,6 +109,8 @@ static void everything_wrong_is_named_with_file_and_key(void **state)
         {", \"lora\": {\"targets\": []}", NULL, "at least one linear layer"},
         {", \"lora\": {\"targets\": [\"q_prj\"]}", NULL, "did you mean 'q_proj'?"},
         {", \"lora\": {\"targets\": [\"q_proj\", \"q_proj\"]}", NULL, "'q_proj' appears twice"},
+        {", \"log\": 3", NULL, "unknown section 'log'"},
+        {", \"log\": {}", NULL, "unknown section 'log'"},
         {", \"lora\": 3", NULL, "lora: expected an object with the keys of the section"},
         {", \"lora\": {\"rank\": 1, \"rank\": 2}", NULL, "\"rank\" appears twice"},
         {", ", NULL, "not JSON"},

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer/generate.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+
+/* --- prompts --------------------------------------------------------------------------------- */
+
+static ft_status encode_chat(struct tok_ids *out, struct tok_encoder *e,
+                             const struct chat_template *t, const char *system, str prompt,
+                             ft_error *err)
+{
+    struct chat_message messages[2];
+    size_t n = 0;
+    struct chat_text text = {0};
+    struct buf mask = {0};
+    ft_status st;
+    if (system != NULL)
+        messages[n++] = (struct chat_message){.role = CHAT_SYSTEM, .content = str_from(system)};
+    messages[n++] = (struct chat_message){.role = CHAT_USER, .content = prompt};
+    FT_GOTO(chat_render(&text, t, messages, n, true, err));
+    FT_GOTO(chat_encode(out, &mask, e, &text, TOK_SPECIALS_LITERAL, err));
+out:
+    chat_text_free(&text);
+    buf_free(&mask);
+    return st;
+}
+
+ft_status generate_encode(struct tok_ids *out, struct tok_encoder *e, const struct chat_template *t,
+                          const char *system, str prompt, ft_error *err)
+{
+    size_t bad = str_utf8_invalid_at(prompt);
+    if (bad != prompt.len)
+        return ft_fail(err, FT_EFORMAT, "the prompt is not UTF-8 at byte %zu", bad);
+    out->n = 0;
+    if (t != NULL)
+        return encode_chat(out, e, t, system, prompt, err);
+    return tok_encode(e, out, prompt, TOK_SPECIALS_PARSE, err);
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+/* Bytes at the end of s that may be the start of a character whose rest is still to come. */
+static size_t open_tail(str s)
+{
+    for (size_t n = 1; n <= 3 && n <= s.len; n++) {
+        unsigned char c = (unsigned char)s.ptr[s.len - n];
+        if ((c & 0xC0) == 0x80)
+            continue;
+        size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
+        return length > n ? n : 0;
+    }
+    return 0;
+}
+
+void generate_take_text(struct buf *out, struct buf *pending, bool last)
+{
+    str s = buf_view(pending);
+    size_t tail = last ? 0 : open_tail(s);
+    str ready = str_sub(s, 0, s.len - tail);
+    buf_clear(out);
+    while (ready.len > 0) {
+        size_t valid = str_utf8_invalid_at(ready);
+        buf_str(out, str_sub(ready, 0, valid));
+        ready = str_sub(ready, valid, ready.len);
+        if (ready.len > 0) {
+            buf_cstr(out, "\xEF\xBF\xBD");
+            ready = str_sub(ready, 1, ready.len);
+        }
+    }
+    if (tail > 0)
+        memmove(pending->data, s.ptr + s.len - tail, tail);
+    pending->len = tail;
+}
+
+/* --- answers --------------------------------------------------------------------------------- */
+
+static bool is_stop(const struct generate_options *o, int32_t id)
+{
+    return id == tok_eos(o->tok) || (o->chat != NULL && id == chat_stop_id(o->chat, o->tok));
+}
+
+struct answer {
+    struct buf pending, ready;
+};
+
+static ft_status emit_text(struct answer *a, const struct generate_options *o, bool last,
+                           ft_error *err)
+{
+    generate_take_text(&a->ready, &a->pending, last);
+    FT_TRY(buf_status(&a->pending, "the answer", err));
+    FT_TRY(buf_status(&a->ready, "the answer", err));
+    return a->ready.len > 0 ? o->emit(o->ctx, buf_view(&a->ready), err) : FT_OK;
+}
+
+ft_status generate_answer(struct generate_result *out, struct model *m,
+                          const struct tok_ids *prompt, uint64_t text,
+                          const struct generate_options *o, ft_error *err)
+{
+    struct answer a = {0};
+    ft_status st = FT_OK;
+    double started = clock_seconds();
+    FT_ASSERT(prompt->n >= 1);
+    *out = (struct generate_result){.n_prompt = (int64_t)prompt->n};
+    model_start(m);
+    const float *logits = model_feed(m, prompt->ids, (int64_t)prompt->n);
+    out->prompt_seconds = clock_seconds() - started;
+    started = clock_seconds();
+    while (out->n_tokens < o->max_tokens) {
+        FT_GOTO(backend_sync(o->backend, err));
+        int32_t id = sampler_pick(o->sampler, logits, text, (uint64_t)out->n_tokens);
+        if (is_stop(o, id)) {
+            out->stopped = true;
+            break;
+        }
+        tok_decode(o->tok, &a.pending, &id, 1, true);
+        FT_GOTO(emit_text(&a, o, false, err));
+        if (++out->n_tokens < o->max_tokens)
+            logits = model_feed(m, &id, 1);
+    }
+    FT_GOTO(emit_text(&a, o, true, err));
+    out->seconds = clock_seconds() - started;
+out:
+    buf_free(&a.pending);
+    buf_free(&a.ready);
+    return st;
+}
