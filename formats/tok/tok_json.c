@@ -310,10 +310,10 @@ static ft_status read_neighbours(struct tok_builder *b, const char *path, ft_err
     struct arena a = {0};
     str source, dir = {path, (size_t)(path_base(path) - path)};
     const char *folder = dir.len == 0 ? "." : arena_cstr(&a, dir);
-    const char *config = path_join(&a, folder, "tokenizer_config.json");
-    const char *jinja = path_join(&a, folder, "chat_template.jinja");
+    const char *config = folder == NULL ? NULL : path_join(&a, folder, "tokenizer_config.json");
+    const char *jinja = folder == NULL ? NULL : path_join(&a, folder, "chat_template.jinja");
     ft_status st = FT_OK;
-    if (folder == NULL || config == NULL || jinja == NULL)
+    if (config == NULL || jinja == NULL)
         FT_GOTO(ft_fail_memory(err, strlen(path), "a path"));
     if (path_exists(config))
         FT_GOTO(read_config(b, config, err));
