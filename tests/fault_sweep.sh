@@ -11,7 +11,7 @@ rm -rf "$tmp" && mkdir -p "$tmp"
 n_test=0 bad=0
 
 # The inputs: a tiny model and a tiny data set, made without faults.
-"$build"/tests/tools/make_tiny "$tmp/model" > "$tmp/log" 2>&1 || { cat "$tmp/log"; echo "not ok 1 - inputs"; exit 1; }
+"$build"/tests/tools/make_tiny "$tmp/model" "$tmp/adapter" > "$tmp/log" 2>&1 || { cat "$tmp/log"; echo "not ok 1 - inputs"; exit 1; }
 head -n 12 data-samples/chat.jsonl > "$tmp/rows.jsonl"
 common_build=(build --tokenizer data-samples/tokenizer-tiny.json --template smollm2 --max-length 2048 --threads 2)
 "$build"/ftprep "${common_build[@]}" --out "$tmp/data" "$tmp/rows.jsonl" > "$tmp/log" 2>&1 &&
@@ -59,6 +59,10 @@ for kind in alloc read write; do
         "$build"/ftprep "${common_build[@]}" --out "$tmp/out" "$tmp/rows.jsonl"
     sweep quantize $kind "'$build'/ftprep verify '$tmp/out.nf4'" \
         "$build"/ftprep quantize "$tmp/model" --out "$tmp/out.nf4"
+    sweep export-merged $kind "test -e '$tmp/out'" \
+        "$build"/ftprep export --format merged --base "$tmp/base.nf4" --adapter "$tmp/adapter" --out "$tmp/out"
+    sweep export-gguf $kind "test -e '$tmp/out.gguf'" \
+        "$build"/ftprep export --format gguf-lora --base "$tmp/model" --adapter "$tmp/adapter" --out "$tmp/out.gguf"
     sweep train $kind "test -e '$tmp/run/summary.json'" "$build"/fttrain train "$tmp/run.json"
 done
 for kind in alloc read; do

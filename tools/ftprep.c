@@ -11,6 +11,7 @@ int main(int argc, char **argv)
         cmd_stats,
         cmd_verify,
         cmd_quantize,
+        cmd_export,
         cmd_tokenize,
         cmd_detokenize,
         cmd_count,
