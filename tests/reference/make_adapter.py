@@ -66,9 +66,9 @@ def golden(out):
 
 def random_adapter(options):
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import nf4
+    import nf4_model
     torch.manual_seed(options.seed)
-    model = get_peft_model(nf4.load_model(options.base), LoraConfig(
+    model = get_peft_model(nf4_model.load_model(options.base), LoraConfig(
         task_type="CAUSAL_LM", r=options.rank, lora_alpha=options.alpha, use_rslora=options.rslora,
         target_modules=options.targets.split(",")))
     for name, p in model.named_parameters():
