@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The CPU backend: a thread pool, a workspace and the table of kernels. */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -74,6 +73,7 @@ static void cpu_close(struct backend *be)
     struct cpu_backend *cpu = cpu_of(be);
     pool_destroy(cpu->pool);
     mem_free(cpu->workspace);
+    mem_free(cpu->counters);
     mem_free(cpu);
 }
 
@@ -111,7 +111,7 @@ static const struct backend_ops cpu_ops = {
 
 static size_t cpu_workspace_bytes(int n_threads)
 {
-    return (size_t)n_threads * CPU_PRIVATE_BYTES;
+    return FT_MAX((size_t)n_threads * CPU_PRIVATE_BYTES, matmul_fast_bytes(n_threads));
 }
 
 static ft_status cpu_open(struct backend **out, const struct backend_options *o, ft_error *err)
@@ -122,8 +122,9 @@ static ft_status cpu_open(struct backend **out, const struct backend_options *o,
     cpu->matmul = o->matmul;
     cpu->workspace_bytes = cpu_workspace_bytes(o->n_threads);
     cpu->workspace = mem_alloc_aligned(cpu->workspace_bytes);
+    cpu->counters = mem_alloc_aligned((size_t)o->n_threads * sizeof *cpu->counters);
     ft_status st = FT_OK;
-    if (cpu->workspace == NULL)
+    if (cpu->workspace == NULL || cpu->counters == NULL)
         st = ft_fail_memory(err, cpu->workspace_bytes, "the cpu workspace");
     if (st == FT_OK)
         st = pool_create(&cpu->pool, o->n_threads, err);

@@ -8,13 +8,21 @@
 #ifndef TRAINER_CPU_CPU_H
 #define TRAINER_CPU_CPU_H
 
+#include <stdatomic.h>
+
 #include "common/cpu.h"
 #include "common/thread.h"
 #include "trainer/backend_ops.h"
 
+/* What a task of a parallel loop takes next; a cache line each. */
+struct cpu_counter {
+    _Alignas(64) atomic_llong next;
+};
+
 struct cpu_backend {
     struct backend base;
     struct pool *pool;
+    struct cpu_counter *counters; /* [n_threads] */
     enum matmul_kind matmul;
     char *workspace; /* 64-byte aligned */
     size_t workspace_bytes;
@@ -73,7 +81,7 @@ void cpu_range(struct backend *be, int64_t n, int64_t work,
 
 /* Runs fn(ctx, unit, private) for every unit, handed out one by one. `private` points to
  * CPU_PRIVATE_BYTES of the running thread. */
-enum { CPU_PRIVATE_BYTES = 1 << 20 };
+enum { CPU_PRIVATE_BYTES = 1 << 19 };
 void cpu_units(struct backend *be, int64_t n_units,
                void (*fn)(void *ctx, int64_t unit, void *private), void *ctx);
 

@@ -4,11 +4,17 @@
 
 void cpu_matmul(struct backend *be, const struct matmul *p)
 {
-    matmul_ref(be, p);
+    if (cpu_of(be)->matmul == MATMUL_REFERENCE)
+        matmul_ref(be, p);
+    else
+        matmul_fast(be, p);
 }
 
 void cpu_tile(const struct backend *be, const struct tile *t)
 {
-    (void)be;
-    tile_ref(t);
+    FT_ASSERT(t->n <= TILE_MAX_N && t->k <= TILE_MAX_K);
+    if (((const struct cpu_backend *)be)->matmul == MATMUL_REFERENCE)
+        tile_ref(t);
+    else
+        tile_fast(t);
 }

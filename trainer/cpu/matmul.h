@@ -49,8 +49,8 @@ static inline struct matmul_operand matmul_weight(const struct weight *w, bool t
 void cpu_matmul(struct backend *be, const struct matmul *p);
 
 /* A small product on the calling thread, operands in cache: A with any strides, B with contiguous
- * rows. n <= TILE_MAX_N. */
-enum { TILE_MAX_N = ATTENTION_MAX_HEAD_DIM };
+ * rows. n <= TILE_MAX_N, k <= TILE_MAX_K. */
+enum { TILE_MAX_N = ATTENTION_MAX_HEAD_DIM, TILE_MAX_K = ATTENTION_MAX_HEAD_DIM };
 struct tile {
     int64_t m, n, k;
     float alpha;
@@ -67,5 +67,10 @@ void cpu_tile(const struct backend *be, const struct tile *t);
 /* matmul_ref.c */
 void matmul_ref(struct backend *be, const struct matmul *p);
 void tile_ref(const struct tile *t);
+
+/* matmul_fast.c */
+void matmul_fast(struct backend *be, const struct matmul *p);
+void tile_fast(const struct tile *t);
+size_t matmul_fast_bytes(int n_threads); /* of workspace, enough for any shape */
 
 #endif
