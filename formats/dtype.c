@@ -71,34 +71,34 @@ INLINE float load_f16(const uint8_t *p)
  * and NaN get the rest of the way, and subnormals are normalised by an exact subtraction. */
 INLINE float f16_select(uint32_t h)
 {
-    uint32_t bits = (h & 0x7FFF) << 13, exponent = bits & 0x0F800000;
-    uint32_t normal = bits + (112u << 23);
-    uint32_t special = bits + (224u << 23);
+    uint32_t bits = (h & 0x7FFF) << 13;
+    uint32_t is_special = 0u - (bits >= 0x0F800000), is_subnormal = 0u - (bits < 0x00800000);
+    uint32_t rebased = bits + (112u << 23) + (is_special & 112u << 23);
     uint32_t subnormal = f32_to_bits(bits_to_f32(bits + (113u << 23)) - 0x1p-14f);
-    uint32_t magnitude = exponent == 0x0F800000 ? special : exponent == 0 ? subnormal : normal;
+    uint32_t magnitude = (rebased & ~is_subnormal) | (subnormal & is_subnormal);
     return bits_to_f32(magnitude | (h & 0x8000) << 16);
 }
 
-INLINE void plain_f32(const uint8_t *src, int64_t n, float *dst)
+INLINE void plain_f32(const uint8_t *restrict src, int64_t n, float *restrict dst)
 {
     for (int64_t i = 0; i < n; i++)
         dst[i] = bits_to_f32(load_u32le(src + 4 * i));
 }
 
-INLINE void plain_f16(const uint8_t *src, int64_t n, float *dst)
+INLINE void plain_f16(const uint8_t *restrict src, int64_t n, float *restrict dst)
 {
     for (int64_t i = 0; i < n; i++)
         dst[i] = f16_select(load_u16le(src + 2 * i));
 }
 
-INLINE void plain_bf16(const uint8_t *src, int64_t n, float *dst)
+INLINE void plain_bf16(const uint8_t *restrict src, int64_t n, float *restrict dst)
 {
     for (int64_t i = 0; i < n; i++)
         dst[i] = bf16_to_f32(load_u16le(src + 2 * i));
 }
 
 /* Elements 0..15 are the low nibbles of the 16 bytes, 16..31 the high ones. */
-INLINE void block_q4_0(const uint8_t *src, float *dst)
+INLINE void block_q4_0(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src);
     const uint8_t *q = src + 2;
@@ -108,7 +108,7 @@ INLINE void block_q4_0(const uint8_t *src, float *dst)
         dst[i + 16] = d * (float)((q[i] >> 4) - 8);
 }
 
-INLINE void block_q4_1(const uint8_t *src, float *dst)
+INLINE void block_q4_1(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src), m = load_f16(src + 2);
     const uint8_t *q = src + 4;
@@ -119,7 +119,7 @@ INLINE void block_q4_1(const uint8_t *src, float *dst)
 }
 
 /* The fifth bit of element i is bit i of a 32-bit word. */
-INLINE void block_q5_0(const uint8_t *src, float *dst)
+INLINE void block_q5_0(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src);
     uint32_t high = load_u32le(src + 2);
@@ -130,7 +130,7 @@ INLINE void block_q5_0(const uint8_t *src, float *dst)
         dst[i + 16] = d * (float)((int)((q[i] >> 4) | (high >> (i + 16) & 1) << 4) - 16);
 }
 
-INLINE void block_q5_1(const uint8_t *src, float *dst)
+INLINE void block_q5_1(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src), m = load_f16(src + 2);
     uint32_t high = load_u32le(src + 4);
@@ -141,7 +141,7 @@ INLINE void block_q5_1(const uint8_t *src, float *dst)
         dst[i + 16] = d * (float)(int)((q[i] >> 4) | (high >> (i + 16) & 1) << 4) + m;
 }
 
-INLINE void block_q8_0(const uint8_t *src, float *dst)
+INLINE void block_q8_0(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src);
     for (int i = 0; i < 32; i++)
@@ -151,7 +151,7 @@ INLINE void block_q8_0(const uint8_t *src, float *dst)
 /* Eight groups of 32 elements, each with a 6-bit scale and a 6-bit minimum: those of groups 0..3
  * are the low six bits of bytes 0..3 and 4..7; those of groups 4..7 have their low four bits in the
  * nibbles of bytes 8..11 and their high two bits on top of bytes 0..7. */
-INLINE void block_q4_k(const uint8_t *src, float *dst)
+INLINE void block_q4_k(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src), d_min = load_f16(src + 2);
     const uint8_t *s = src + 4, *q = src + 16;
@@ -169,7 +169,7 @@ INLINE void block_q4_k(const uint8_t *src, float *dst)
 
 /* Two halves of 128 elements: low nibbles of 64 bytes, then high nibbles; two more bits from 32
  * bytes, two at a time; one signed scale for 16 elements. */
-INLINE void block_q6_k(const uint8_t *src, float *dst)
+INLINE void block_q6_k(const uint8_t *restrict src, float *restrict dst)
 {
     float d = load_f16(src + 208);
     for (int g = 0; g < 16; g++) {
@@ -187,7 +187,7 @@ INLINE void block_q6_k(const uint8_t *src, float *dst)
 
 /* --- tiers ------------------------------------------------------------------------------------ */
 
-INLINE void decode(enum dtype t, const uint8_t *src, int64_t n, float *dst)
+INLINE void decode(enum dtype t, const uint8_t *src, int64_t n, float *restrict dst)
 {
     int64_t n32 = n / 32, n256 = n / K_BLOCK;
     switch (t) {

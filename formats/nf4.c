@@ -14,6 +14,8 @@
 #include "common/cpu.h"
 #include "common/half.h"
 
+#define INLINE static inline __attribute__((always_inline))
+
 const float nf4_values[NF4_CODES] = {
     -1.0f,
     -0.6961928009986877f,
@@ -86,16 +88,16 @@ int64_t nf4_blocks2(int64_t numel)
 
 /* --- first level ------------------------------------------------------------------------------ */
 
-static uint8_t code_of(float v)
+static int32_t code_of(float v)
 {
-    unsigned code = 0;
+    int32_t code = 0;
     for (int i = 0; i < NF4_CODES - 1; i++)
         code += v > bits_to_f32(nf4_thresholds[i]);
-    return (uint8_t)code;
+    return code;
 }
 
 /* Magnitudes compare like their bit patterns, with NaN above infinity. */
-static float magnitude_max(const float *x, int n)
+static inline float magnitude_max(const float *x, int n)
 {
     uint32_t max = 0;
     for (int i = 0; i < n; i++) {
@@ -105,21 +107,34 @@ static float magnitude_max(const float *x, int n)
     return bits_to_f32(max);
 }
 
-/* Any block, also a short or odd one; the definition the faster paths equal. */
-static void quantize_block(uint8_t *codes, float *absmax, const float *x, int n)
+/* The definition. x has NF4_BLOCK elements. The loops are for the vectoriser: all elements against
+ * one threshold, then the next. */
+INLINE void quantize_block(uint8_t *restrict codes, float *restrict absmax, const float *restrict x)
 {
-    *absmax = magnitude_max(x, n);
+    float v[NF4_BLOCK];
+    int32_t code[NF4_BLOCK] = {0};
+    *absmax = magnitude_max(x, NF4_BLOCK);
     float scale = 1.0f / *absmax;
-    for (int i = 0; i < n; i += 2) {
-        uint8_t low = i + 1 < n ? code_of(x[i + 1] * scale) : 0;
-        codes[i / 2] = (uint8_t)(code_of(x[i] * scale) << 4 | low);
+    for (int i = 0; i < NF4_BLOCK; i++)
+        v[i] = x[i] * scale;
+    for (int t = 0; t < NF4_CODES - 1; t++) {
+        float threshold = bits_to_f32(nf4_thresholds[t]);
+        for (int i = 0; i < NF4_BLOCK; i++)
+            code[i] += v[i] > threshold;
     }
+    for (int i = 0; i < NF4_BLOCK / 2; i++)
+        codes[i] = (uint8_t)(code[2 * i] << 4 | code[2 * i + 1]);
+}
+
+INLINE void quantize_each(uint8_t *codes, float *absmax, const float *x, int64_t n_blocks)
+{
+    for (int64_t b = 0; b < n_blocks; b++)
+        quantize_block(codes + b * (NF4_BLOCK / 2), absmax + b, x + b * NF4_BLOCK);
 }
 
 static void quantize_portable(uint8_t *codes, float *absmax, const float *x, int64_t n_blocks)
 {
-    for (int64_t b = 0; b < n_blocks; b++)
-        quantize_block(codes + b * (NF4_BLOCK / 2), absmax + b, x + b * NF4_BLOCK, NF4_BLOCK);
+    quantize_each(codes, absmax, x, n_blocks);
 }
 
 #ifdef __x86_64__
@@ -127,53 +142,9 @@ static void quantize_portable(uint8_t *codes, float *absmax, const float *x, int
 #define AVX2   __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
-AVX2 static float magnitude_max_avx2(const float *x)
-{
-    const __m256i mask = _mm256_set1_epi32(0x7FFFFFFF);
-    __m256i max = _mm256_setzero_si256();
-    for (int i = 0; i < NF4_BLOCK; i += 8)
-        max = _mm256_max_epi32(max,
-                               _mm256_and_si256(mask, _mm256_castps_si256(_mm256_loadu_ps(x + i))));
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(1, 0, 3, 2)));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(2, 3, 0, 1)));
-    return bits_to_f32((uint32_t)_mm_cvtsi128_si32(m));
-}
-
-/* Codes of eight elements. A true comparison is -1, so subtracting counts; NaN compares false. */
-AVX2 static inline __m256i codes_avx2(const float *x, __m256 scale, const __m256 *thresholds)
-{
-    __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), scale);
-    __m256i code = _mm256_setzero_si256();
-    for (int i = 0; i < NF4_CODES - 1; i++)
-        code = _mm256_sub_epi32(code,
-                                _mm256_castps_si256(_mm256_cmp_ps(v, thresholds[i], _CMP_GT_OQ)));
-    return code;
-}
-
 AVX2 static void quantize_avx2(uint8_t *codes, float *absmax, const float *x, int64_t n_blocks)
 {
-    __m256 t[NF4_CODES - 1];
-    for (int i = 0; i < NF4_CODES - 1; i++)
-        t[i] = _mm256_set1_ps(bits_to_f32(nf4_thresholds[i]));
-    /* After two packs the 32-bit groups of the four inputs are interleaved by 128-bit lane. */
-    const __m256i lanes = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i nibbles = _mm256_set1_epi16(0x0110); /* even byte * 16 + odd byte */
-    for (int64_t b = 0; b < n_blocks; b++, x += NF4_BLOCK) {
-        absmax[b] = magnitude_max_avx2(x);
-        __m256 scale = _mm256_set1_ps(1.0f / absmax[b]);
-        for (int i = 0; i < NF4_BLOCK; i += 32, codes += 16) {
-            __m256i c01 =
-                _mm256_packs_epi32(codes_avx2(x + i, scale, t), codes_avx2(x + i + 8, scale, t));
-            __m256i c23 = _mm256_packs_epi32(codes_avx2(x + i + 16, scale, t),
-                                             codes_avx2(x + i + 24, scale, t));
-            __m256i c = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(c01, c23), lanes);
-            __m256i pairs = _mm256_maddubs_epi16(c, nibbles);
-            __m128i packed =
-                _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-            _mm_storeu_si128((__m128i *)(void *)codes, packed);
-        }
-    }
+    quantize_each(codes, absmax, x, n_blocks);
 }
 
 /* [-1, 1] in 32 equal steps, narrower than the distance of any two thresholds: at most one
@@ -231,7 +202,7 @@ AVX512 static void quantize_avx512(uint8_t *codes, float *absmax, const float *x
         float inverse = 1.0f / absmax[b];
         /* Zero, tiny (infinite reciprocal) and NaN blocks leave the steps. */
         if (!isfinite(inverse)) {
-            quantize_block(codes, absmax + b, x, NF4_BLOCK);
+            quantize_block(codes, absmax + b, x);
             continue;
         }
         __m512 scale = _mm512_set1_ps(inverse);
@@ -258,13 +229,25 @@ static void quantize_blocks(uint8_t *codes, float *absmax, const float *x, int64
     quantize_portable(codes, absmax, x, n_blocks);
 }
 
+/* A short last block: zeros change neither the maximum nor the other codes. */
+static void quantize_rest(uint8_t *codes, float *absmax, const float *x, int64_t n)
+{
+    float block[NF4_BLOCK] = {0};
+    uint8_t packed[NF4_BLOCK / 2];
+    memcpy(block, x, (size_t)n * sizeof *x);
+    quantize_blocks(packed, absmax, block, 1);
+    if (n % 2 != 0)
+        packed[n / 2] &= 0xF0; /* the unused half is code 0 */
+    memcpy(codes, packed, (size_t)(n + 1) / 2);
+}
+
 int64_t nf4_quantize(uint8_t *codes, float *absmax, const float *x, int64_t n)
 {
     int64_t n_blocks = nf4_blocks(n), whole = n / NF4_BLOCK, n_zero = 0;
     quantize_blocks(codes, absmax, x, whole);
     if (whole < n_blocks)
-        quantize_block(codes + whole * (NF4_BLOCK / 2), absmax + whole, x + whole * NF4_BLOCK,
-                       (int)(n - whole * NF4_BLOCK));
+        quantize_rest(codes + whole * (NF4_BLOCK / 2), absmax + whole, x + whole * NF4_BLOCK,
+                      n - whole * NF4_BLOCK);
     for (int64_t b = 0; b < n_blocks; b++)
         n_zero += absmax[b] == 0;
     return n_zero;
@@ -281,18 +264,23 @@ static void map_midpoints(float *mid)
     mid[NF4_MAP - 1] = INFINITY;
 }
 
-static uint8_t nearest_entry(const float *mid, float v)
+/* Codes of NF4_BLOCK2 values: each step of the binary search for all of them before the next, since
+ * the steps of one value wait for each other and, with branches, would be coin tosses. */
+static void nearest_entries(uint8_t *q, const float *mid, const float *v)
 {
-    unsigned i = 0;
-    for (unsigned step = NF4_MAP / 2; step > 0; step /= 2)
-        i += (mid[i + step - 1] < v) * step; /* no branch: the outcome is a coin toss */
-    return (uint8_t)i;
+    int32_t index[NF4_BLOCK2] = {0};
+    for (int32_t step = NF4_MAP / 2; step > 0; step /= 2)
+        for (int i = 0; i < NF4_BLOCK2; i++)
+            index[i] += (mid[index[i] + step - 1] < v[i]) * step;
+    for (int i = 0; i < NF4_BLOCK2; i++)
+        q[i] = (uint8_t)index[i];
 }
 
 void nf4_quantize_absmax(uint8_t *absmax_q, float *absmax2, float *offset, const float *absmax,
                          int64_t n_blocks)
 {
-    float mid[NF4_MAP], d[NF4_BLOCK2];
+    float mid[NF4_MAP], d[NF4_BLOCK2] = {0};
+    uint8_t q[NF4_BLOCK2];
     double sum = 0;
     map_midpoints(mid);
     for (int64_t b = 0; b < n_blocks; b++)
@@ -306,7 +294,9 @@ void nf4_quantize_absmax(uint8_t *absmax_q, float *absmax2, float *offset, const
         float scale = 1.0f / max;
         absmax2[from / NF4_BLOCK2] = max;
         for (int i = 0; i < n; i++)
-            absmax_q[from + i] = nearest_entry(mid, d[i] * scale);
+            d[i] *= scale;
+        nearest_entries(q, mid, d);
+        memcpy(absmax_q + from, q, (size_t)n);
     }
 }
 

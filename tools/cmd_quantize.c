@@ -37,6 +37,12 @@ struct layer {
     float *absmax, *absmax2;
 };
 
+/* Of one worker, a chunk each. */
+struct scratch {
+    float *x;
+    uint16_t *rounded;
+};
+
 struct quantizer {
     const struct model_source *source;
     enum nf4_quant_from from;
@@ -44,9 +50,9 @@ struct quantizer {
     struct hasher *source_hasher;
     struct pool *pool;
     struct layer layers[2];
-    float **scratch;        /* [threads], a chunk each */
-    int64_t chunk_elements; /* size of one of them */
-    int64_t n;              /* tensors */
+    struct scratch *scratch; /* [threads] */
+    int64_t chunk_elements;  /* size of one of them */
+    int64_t n;               /* tensors */
 
     /* The present round. */
     int64_t current;                   /* linear tensor being quantised, or n */
@@ -63,14 +69,14 @@ struct quantizer {
 
 /* --- quantising ------------------------------------------------------------------------------- */
 
-static void round_to(float *x, int64_t n, enum nf4_quant_from from)
+/* rounded is scratch of n elements. */
+static void round_to(float *x, uint16_t *rounded, int64_t n, enum nf4_quant_from from)
 {
-    if (from == NF4_FROM_F16)
-        for (int64_t i = 0; i < n; i++)
-            x[i] = f16_to_f32(f32_to_f16(x[i]));
-    if (from == NF4_FROM_BF16)
-        for (int64_t i = 0; i < n; i++)
-            x[i] = bf16_to_f32(f32_to_bf16(x[i]));
+    if (from == NF4_FROM_CHECKPOINT)
+        return;
+    enum dtype t = from == NF4_FROM_F16 ? DT_F16 : DT_BF16;
+    dtype_encode(t, x, n, rounded); /* overflow shows as an infinite block maximum */
+    dtype_decode(t, rounded, n, x);
 }
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -90,14 +96,15 @@ static int64_t rows_per_chunk(int64_t cols)
     return group * FT_MAX(CHUNK / (group * cols), (int64_t)1);
 }
 
-static void quantize_chunk(struct quantizer *q, int64_t chunk, float *x)
+static void quantize_chunk(struct quantizer *q, int64_t chunk, struct scratch *scratch)
 {
     const struct source_tensor *t = model_source_tensor(q->source, q->current);
     struct layer *dst = &q->layers[q->turn];
     int64_t from = chunk * q->chunk_rows, to = FT_MIN(from + q->chunk_rows, t->rows);
     int64_t first = from * t->cols, n = (to - from) * t->cols;
+    float *x = scratch->x;
     source_read_rows(t, from, to, x);
-    round_to(x, n, q->from);
+    round_to(x, scratch->rounded, n, q->from);
     int64_t zeros = nf4_quantize(dst->codes + first / 2, dst->absmax + first / NF4_BLOCK, x, n);
     atomic_fetch_add(&q->n_zero_blocks, zeros);
 }
@@ -181,14 +188,14 @@ static void finish_previous(struct quantizer *q, float *x)
 static void work(void *ctx, int worker)
 {
     struct quantizer *q = ctx;
-    float *x = q->scratch[worker];
+    struct scratch *scratch = &q->scratch[worker];
     if (worker == 0)
-        finish_previous(q, x);
+        finish_previous(q, scratch->x);
     for (;;) {
         int64_t chunk = atomic_fetch_add(&q->next_chunk, 1);
         if (chunk >= q->n_chunks)
             return;
-        quantize_chunk(q, chunk, x);
+        quantize_chunk(q, chunk, scratch);
     }
 }
 
@@ -270,9 +277,11 @@ static ft_status alloc_buffers(struct quantizer *q, ft_error *err)
     FT_TRY(alloc_layer(&q->layers[1], largest, err));
     FT_TRY(mem_new(&q->scratch, (size_t)n_threads, sizeof *q->scratch, "workers", err));
     for (int i = 0; i < n_threads; i++) {
-        q->scratch[i] = mem_alloc_aligned((size_t)q->chunk_elements * sizeof(float));
-        if (q->scratch[i] == NULL)
-            return ft_fail_memory(err, (size_t)q->chunk_elements * sizeof(float), "a worker");
+        struct scratch *w = &q->scratch[i];
+        w->x = mem_alloc_aligned((size_t)q->chunk_elements * sizeof *w->x);
+        w->rounded = mem_alloc_aligned((size_t)q->chunk_elements * sizeof *w->rounded);
+        if (w->x == NULL || w->rounded == NULL)
+            return ft_fail_memory(err, (size_t)q->chunk_elements * 6, "a worker");
     }
     return FT_OK;
 }
@@ -283,8 +292,10 @@ static void close_quantizer(struct quantizer *q)
     hasher_destroy(q->source_hasher);
     free_layer(&q->layers[0]);
     free_layer(&q->layers[1]);
-    for (int i = 0; q->scratch != NULL && i < pool_threads(q->pool); i++)
-        mem_free(q->scratch[i]);
+    for (int i = 0; q->scratch != NULL && i < pool_threads(q->pool); i++) {
+        mem_free(q->scratch[i].x);
+        mem_free(q->scratch[i].rounded);
+    }
     mem_free(q->scratch);
     pool_destroy(q->pool);
 }
