@@ -165,6 +165,24 @@ static ft_status run_feed(void *values, int n_args, const char **args, ft_error 
     return st;
 }
 
+/* Logits behind every token, [n_tokens, vocab] fp32, to stdout. */
+static ft_status run_logits(void *values, int n_args, const char **args, ft_error *err)
+{
+    const struct values *v = values;
+    struct session s = {0};
+    struct micro_batch b = load_batch(args[2]);
+    (void)n_args;
+    ft_status st = open_session(&s, v, args[0], args[1],
+                                (struct model_options){.max_context = b.n_tokens}, err);
+    for (int64_t i = 0; st == FT_OK && i < b.n_tokens; i++) {
+        const float *logits = model_feed(s.model, b.tokens + i, 1);
+        st = backend_sync(s.be, err);
+        fwrite(logits, sizeof *logits, (size_t)nf4_file_config(s.base)->vocab, stdout);
+    }
+    close_session(&s);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     const struct command commands[] = {
@@ -186,6 +204,15 @@ int main(int argc, char **argv)
          .min_args = 3,
          .max_args = 3,
          .run = run_feed},
+        {.name = "logits",
+         .summary = "logits behind every token of the batch, fp32 to stdout; ADAPTER may be -",
+         .usage = "BASE.nf4 ADAPTER BATCH.json",
+         .options = step_options,
+         .n_options = ARRAY_LEN(step_options),
+         .values_bytes = sizeof(struct values),
+         .min_args = 3,
+         .max_args = 3,
+         .run = run_logits},
     };
     const struct program program = {.name = "train_step",
                                     .summary = "Training steps and generation for tests",
