@@ -216,21 +216,30 @@ static unsigned added_flags(const json *v)
     return flags;
 }
 
-static ft_status read_added_token(struct tok_builder *b, const json *v, ft_error *err)
+/* Hugging Face takes the ids of added tokens from the vocabulary or else counts on behind it,
+ * whatever the file says; a file that says something else means a different tokenizer than it
+ * gives. */
+static ft_status read_added_token(struct tok_builder *b, const json *v, int64_t next, ft_error *err)
 {
     int64_t id;
     str content;
     FT_TRY(json_need_i64(&id, v, "id", 0, TOK_MAX_VOCAB - 1, err));
     FT_TRY(json_need_str(&content, v, "content", err));
+    if (tok_builder_find(b, content) < 0 && id != next)
+        return ft_fail(err, FT_EFORMAT, "id %lld, where Hugging Face tokenizers assigns %lld",
+                       (long long)id, (long long)next);
     return tok_builder_added(b, id, content, added_flags(v), err);
 }
 
-static ft_status read_added(struct tok_builder *b, const json *added, ft_error *err)
+static ft_status read_added(struct tok_builder *b, const json *added, size_t n_vocab, ft_error *err)
 {
+    int64_t next = (int64_t)n_vocab;
     size_t i = 0;
-    for (const json *v = json_first(added); v != NULL; v = json_next(v), i++)
-        if (read_added_token(b, v, err) != FT_OK)
+    for (const json *v = json_first(added); v != NULL; v = json_next(v), i++) {
+        if (read_added_token(b, v, next, err) != FT_OK)
             return ft_wrap(err, "added_tokens[%zu]", i);
+        next = FT_MAX(next, (int64_t)b->added[i].id + 1);
+    }
     return FT_OK;
 }
 
@@ -262,7 +271,7 @@ static ft_status read_root(struct tok_builder *b, const struct pretok **pretok, 
     FT_TRY(read_vocabulary(b, vocabulary, err));
     FT_TRY(read_merges(b, merges, err));
     FT_TRY(check_unknown(b, model, err));
-    return read_added(b, added, err);
+    return read_added(b, added, json_count(vocabulary), err);
 }
 
 /* "<s>" or {"content": "<s>", ...}; an empty string when absent. */

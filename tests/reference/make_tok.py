@@ -86,8 +86,45 @@ def write_golden(t, name, mode, texts):
             out.write(json.dumps(ids, separators=(",", ":")) + "\n")
 
 
+# Every flag of added tokens, and contents that overlap, contain each other or are white space.
+ADDED = [
+    ("<s>", {"rstrip": True, "special": True}), ("  ", {}), ("<l>", {"lstrip": True, "special": True}),
+    ("<lr>", {"lstrip": True, "rstrip": True}), ("<w>", {"single_word": True}), ("<b>", {}),
+    ("<b>b", {}), ("b<", {"special": True}), ("<n>", {"normalized": True}),
+    ("an", {"normalized": True, "single_word": True}),
+]
+ADDED_PARTS = ["a", "b", " ", "  ", "\n", "n", "_", "<", ">", "ab", "\u0085", "\u00a0", "\u3000", "an",
+               *(content for content, _ in ADDED)]
+FLAGS = ["single_word", "lstrip", "rstrip", "normalized", "special"]
+
+
+def make_added():
+    vocab = {c: i for i, c in enumerate([*byte_alphabet(), "ab"])}
+    tokens = [{"id": len(vocab) + i, "content": content, **{f: flags.get(f, False) for f in FLAGS}}
+              for i, (content, flags) in enumerate(ADDED)]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
+    path = "tests/golden/tok/added.json"
+    with open(path, "w") as f:
+        json.dump({"version": "1.0", "truncation": None, "padding": None, "normalizer": None,
+                   "pre_tokenizer": byte_level, "decoder": byte_level, "post_processor": None,
+                   "added_tokens": tokens,
+                   "model": {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False,
+                             "byte_fallback": False, "vocab": vocab, "merges": ["a b"]}}, f)
+    t = Tokenizer.from_file(path)
+    rng = random.Random(3)
+    texts = ["".join(rng.choices(ADDED_PARTS, k=rng.randrange(1, 9))) for _ in range(600)]
+    for mode in ("literal", "parse"):
+        write_golden(t, "added", mode, texts)
+    with open("tests/golden/tok/added.offsets", "w") as f:  # in bytes, of the second mode
+        for text in texts:
+            starts = [len(text[:o[0]].encode()) for o in t.encode(text).offsets]
+            # Hugging Face counts characters: tokens inside one are all at its start.
+            f.write(json.dumps(starts, separators=(",", ":")) + "\n")
+
+
 def main():
     if sys.argv[1:] == ["tiny"]:
+        make_added()
         t, name, n = train_tiny(), "tiny", 900
     elif len(sys.argv) == 3 and sys.argv[1] == "smollm2":
         t, name, n = Tokenizer.from_file(sys.argv[2]), "smollm2", 1300
