@@ -122,33 +122,34 @@ static size_t next_candidate(const struct added_pass *pass, str text, size_t at,
     return at;
 }
 
-/* Start of the character that ends at `at`. */
-static size_t step_back(str text, size_t at)
+/* Start of the character that ends at `at`, not before `from`; needs from < at. */
+static size_t step_back(str text, size_t from, size_t at)
 {
     do
         at--;
-    while ((byte_at(text, at) & 0xC0) == 0x80);
+    while (at > from && (byte_at(text, at) & 0xC0) == 0x80);
     return at;
 }
 
-static unsigned classes_at(str text, size_t at, size_t *length)
+static bool has_class(str text, size_t at, size_t to, enum unicode_class class, size_t *length)
 {
-    return unicode_classes(str_utf8_next(str_sub(text, at, text.len), length));
+    return (unicode_classes(unicode_decode((const uint8_t *)text.ptr, at, to, length)) & class) !=
+           0;
 }
 
 static bool touches_word(str text, size_t from, size_t to, const struct added_match *m)
 {
     size_t length;
-    if (m->from > from && (classes_at(text, step_back(text, m->from), &length) & UNICODE_WORD) != 0)
-        return true;
-    return m->to < to && (classes_at(text, m->to, &length) & UNICODE_WORD) != 0;
+    return (m->from > from &&
+            has_class(text, step_back(text, from, m->from), m->from, UNICODE_WORD, &length)) ||
+           (m->to < to && has_class(text, m->to, to, UNICODE_WORD, &length));
 }
 
 static void take_left(struct added_match *m, str text, size_t from, size_t taken)
 {
     while (m->from > from) {
-        size_t length, before = step_back(text, m->from);
-        if (!(classes_at(text, before, &length) & UNICODE_SPACE))
+        size_t length, before = step_back(text, from, m->from);
+        if (!has_class(text, before, m->from, UNICODE_SPACE, &length))
             break;
         m->from = before;
     }
@@ -158,7 +159,7 @@ static void take_left(struct added_match *m, str text, size_t from, size_t taken
 static void take_right(struct added_match *m, str text, size_t to)
 {
     size_t length;
-    while (m->to < to && (classes_at(text, m->to, &length) & UNICODE_SPACE) != 0)
+    while (m->to < to && has_class(text, m->to, to, UNICODE_SPACE, &length))
         m->to += length;
 }
 

@@ -41,21 +41,6 @@ static unsigned class_of(uint32_t code_point, bool digits)
     return c & UNICODE_NUMBER ? NUMBER : OTHER;
 }
 
-/* As str_utf8_next, without validation but never reading past `to`: what is not UTF-8 comes out as
- * some code point. */
-static uint32_t decode(const uint8_t *text, size_t at, size_t to, size_t *length)
-{
-    const uint8_t *p = text + at;
-    size_t n = p[0] < 0xC0 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    *length = n = FT_MIN(n, to - at);
-    if (n == 1)
-        return p[0];
-    uint32_t c = p[0] & (0x7Fu >> n);
-    for (size_t i = 1; i < n; i++)
-        c = c << 6 | (p[i] & 0x3Fu);
-    return FT_MIN(c, 0x10FFFFu);
-}
-
 static void mark(struct block *b, unsigned class, uint64_t bits)
 {
     b->letter |= class & LETTER ? bits : 0;
@@ -69,7 +54,8 @@ static void mark(struct block *b, unsigned class, uint64_t bits)
 static bool goes_on_without_space(const struct pretok_scan *s, size_t at, bool digits)
 {
     size_t length;
-    return at < s->to && !(class_of(decode(s->text, at, s->to, &length), digits) & (SPACE | CUT));
+    return at < s->to &&
+           !(class_of(unicode_decode(s->text, at, s->to, &length), digits) & (SPACE | CUT));
 }
 
 static void mark_wide(struct block *b, struct pretok_scan *s, uint64_t wide, bool digits)
@@ -83,7 +69,7 @@ static void mark_wide(struct block *b, struct pretok_scan *s, uint64_t wide, boo
     while (wide != 0) {
         unsigned i = (unsigned)__builtin_ctzll(wide);
         size_t length;
-        unsigned class = class_of(decode(s->text, s->at + i, s->to, &length), digits);
+        unsigned class = class_of(unicode_decode(s->text, s->at + i, s->to, &length), digits);
         uint64_t bits = (((uint64_t)1 << length) - 1) << i;
         mark(b, class, bits);
         b->continuation |= bits & (bits - ((uint64_t)1 << i));

@@ -11,7 +11,7 @@
 #include "formats/tok/tok.h"
 
 enum {
-    TOK_MAX_VOCAB = 1 << 24,         /* ids */
+    TOK_MAX_VOCAB = 1 << 21,         /* ids, merges, added tokens */
     TOK_MAX_PIECE = 1 << 12,         /* bytes of one piece of vocabulary */
     TOK_MAX_FILE_BYTES = 256 << 20,  /* of a tokenizer.json */
     TOK_MAX_TEMPLATE_BYTES = 1 << 20 /* of a chat template */
@@ -78,6 +78,8 @@ FT_NODISCARD ft_status tok_builder_finish(struct tok **out, struct tok_builder *
 
 /* Loaders behind tok_open; messages start with the path. */
 FT_NODISCARD ft_status tok_json_load(struct tok **out, const char *path, ft_error *err);
+/* The text of a tokenizer.json alone; name is for messages. */
+FT_NODISCARD ft_status tok_json_parse(struct tok **out, const char *name, str text, ft_error *err);
 FT_NODISCARD ft_status tok_gguf_load(struct tok **out, const char *path, ft_error *err);
 FT_NODISCARD ft_status tok_blob_load(struct tok **out, const char *path, ft_error *err);
 

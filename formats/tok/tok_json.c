@@ -335,22 +335,40 @@ out:
     return st;
 }
 
-ft_status tok_json_load(struct tok **out, const char *path, ft_error *err)
+/* neighbours: whether the name is a path whose folder may hold more. */
+static ft_status build(struct tok **out, const json *root, const char *name, bool neighbours,
+                       ft_error *err)
 {
-    struct json_doc *doc = NULL;
     struct tok_builder b = {0};
     const struct pretok *pretok = NULL;
-    ft_status st;
-    FT_GOTO(json_load(&doc, path, JSON_STRICT, TOK_MAX_FILE_BYTES, err));
-    st = read_root(&b, &pretok, json_root(doc), err);
+    ft_status st = read_root(&b, &pretok, root, err);
     if (st != FT_OK)
-        FT_GOTO(ft_wrap(err, "%s", path));
-    FT_GOTO(read_neighbours(&b, path, err));
+        FT_GOTO(ft_wrap(err, "%s", name));
+    if (neighbours)
+        FT_GOTO(read_neighbours(&b, name, err));
     st = tok_builder_finish(out, &b, pretok, err);
     if (st != FT_OK)
-        FT_GOTO(ft_wrap(err, "%s", path));
+        st = ft_wrap(err, "%s", name);
 out:
     tok_builder_destroy(&b);
+    return st;
+}
+
+ft_status tok_json_parse(struct tok **out, const char *name, str text, ft_error *err)
+{
+    struct json_doc *doc;
+    *out = NULL;
+    FT_TRY(json_parse(&doc, name, text, JSON_STRICT, err));
+    ft_status st = build(out, json_root(doc), name, false, err);
+    json_close(doc);
+    return st;
+}
+
+ft_status tok_json_load(struct tok **out, const char *path, ft_error *err)
+{
+    struct json_doc *doc;
+    FT_TRY(json_load(&doc, path, JSON_STRICT, TOK_MAX_FILE_BYTES, err));
+    ft_status st = build(out, json_root(doc), path, true, err);
     json_close(doc);
     return st;
 }

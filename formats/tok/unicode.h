@@ -26,4 +26,19 @@ static inline unsigned unicode_classes(uint32_t code_point)
     return unicode_pages[unicode_page_index[code_point / UNICODE_PAGE]][code_point % UNICODE_PAGE];
 }
 
+/* The code point at `at` of text that ends at `to` and is meant to be UTF-8. Without validation but
+ * never reading past `to`: from other bytes comes some code point below 0x110000. */
+static inline uint32_t unicode_decode(const uint8_t *text, size_t at, size_t to, size_t *length)
+{
+    const uint8_t *p = text + at;
+    size_t n = p[0] < 0xC0 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    *length = n = FT_MIN(n, to - at);
+    if (n == 1)
+        return p[0];
+    uint32_t c = p[0] & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (p[i] & 0x3Fu);
+    return FT_MIN(c, 0x10FFFFu);
+}
+
 #endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The last eight bytes, a checksum, are put right so that the fuzzer reaches what lies behind it. A
+ * blob that loads is used, and written again must load again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "formats/tok/tok.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void use(const struct tok *t)
+{
+    static const char text[] = "It's 42 <|im_end|>\n  the end\xE3\x80\x80<s>";
+    struct tok_encoder *e;
+    struct tok_ids ids = {.want_offsets = true};
+    struct buf out = {0};
+    ft_error err;
+    if (tok_encoder_create(&e, t, &err) != FT_OK)
+        return;
+    if (tok_encode(e, &ids, STR(text), TOK_SPECIALS_PARSE, &err) == FT_OK)
+        tok_decode(t, &out, ids.ids, ids.n, false);
+    buf_free(&out);
+    tok_ids_free(&ids);
+    tok_encoder_destroy(e);
+}
+
+static void round_trip(const struct tok *t)
+{
+    struct buf blob = {0};
+    struct tok *copy;
+    ft_error err;
+    if (tok_to_blob(&blob, t, &err) != FT_OK ||
+        tok_from_blob(&copy, "again", buf_view(&blob), &err) != FT_OK)
+        abort();
+    if (!hash128_eq(tok_fingerprint(t), tok_fingerprint(copy)))
+        abort();
+    tok_close(copy);
+    buf_free(&blob);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct tok *t;
+    ft_error err;
+    char *blob = mem_alloc(size + 1, 1);
+    if (blob == NULL)
+        return 0;
+    memcpy(blob, data, size);
+    if (size >= 8)
+        store_u64le(blob + size - 8, hash64(blob, size - 8));
+    if (tok_from_blob(&t, "fuzz", (str){blob, size}, &err) == FT_OK) {
+        use(t);
+        round_trip(t);
+        tok_close(t);
+    }
+    mem_free(blob);
+    return 0;
+}
