@@ -162,11 +162,13 @@ static ft_status skip_space(int *c, struct jsonl *r, ft_error *err)
     }
 }
 
-/* Takes n bytes as a row. Lines have no meaning inside a row, so its line is where it starts. */
+/* Takes n bytes, the first of which is no white space, as a row. */
 static void take_row(struct jsonl_row *out, struct jsonl *r, size_t n)
 {
-    *out = (struct jsonl_row){str_trim((str){r->data + r->at, n}), r->n_rows++, r->line,
-                              offset_of(r, r->at)};
+    str text = {r->data + r->at, n};
+    while (text.len > 0 && is_space(text.ptr[text.len - 1]))
+        text.len--;
+    *out = (struct jsonl_row){text, r->n_rows++, r->line, offset_of(r, r->at)};
     consume(r, n);
 }
 

@@ -149,38 +149,44 @@ static void restore_signals(const struct sigaction saved[2])
     sigaction(SIGTERM, &saved[1], NULL);
 }
 
+#define AUTOMATIC "auto"
+
 /* --- preparing ------------------------------------------------------------------------------- */
 
-static ft_status choose_template(const struct chat_template **out, const char *name,
-                                 const struct tok *tok, ft_error *err)
+static ft_status unknown_template(const char *name, ft_error *err)
 {
-    const char *const automatic = "auto";
-    const char *names[64] = {automatic};
+    const char *names[64] = {AUTOMATIC};
+    size_t n = FT_MIN(chat_template_count(), ARRAY_LEN(names) - 1) + 1;
     struct buf list = {0};
-    if (strcmp(name, automatic) == 0) {
-        name = chat_template_for(tok_chat_template(tok));
-        if (name == NULL)
-            return ft_fail(err, FT_EFORMAT,
-                           "--template auto: the tokenizer file %s; name a template",
-                           tok_chat_template(tok).len == 0 ? "has no chat template"
-                                                           : "has a chat template of its own");
-    }
-    *out = chat_template_find(name);
-    if (*out != NULL)
-        return FT_OK;
-    size_t n = FT_MIN(chat_template_count(), ARRAY_LEN(names) - 1);
-    for (size_t i = 0; i < n; i++) {
-        names[i + 1] = chat_template_name(i);
-        buf_printf(&list, ", %s", names[i + 1]);
+    for (size_t i = 1; i < n; i++) {
+        names[i] = chat_template_name(i - 1);
+        buf_printf(&list, ", %s", names[i]);
     }
     buf_byte(&list, '\0');
-    const char *near = str_nearest(str_from(name), names, n + 1);
-    ft_status st =
-        ft_fail(err, FT_EUSAGE, "--template: '%s' is not known; there are auto%s%s%s%s", name,
-                list.failed ? "" : (const char *)list.data, near == NULL ? "" : "; did you mean '",
-                near == NULL ? "" : near, near == NULL ? "" : "'?");
+    const char *near = str_nearest(str_from(name), names, n);
+    ft_status st = ft_fail(err, FT_EUSAGE, "--template: '%s' is not known; there are %s%s%s%s%s",
+                           name, AUTOMATIC, list.failed ? "" : (const char *)list.data,
+                           near == NULL ? "" : "; did you mean '", near == NULL ? "" : near,
+                           near == NULL ? "" : "'?");
     buf_free(&list);
     return st;
+}
+
+/* *name is the option's value and becomes the name of the template. */
+static ft_status choose_template(const struct chat_template **out, const char **name,
+                                 const struct tok *tok, ft_error *err)
+{
+    str jinja = tok_chat_template(tok);
+    if (strcmp(*name, AUTOMATIC) == 0) {
+        *name = chat_template_for(jinja);
+        if (*name == NULL)
+            return ft_fail(err, FT_EFORMAT,
+                           "--template auto: the tokenizer file %s; name a template",
+                           jinja.len == 0 ? "has no chat template"
+                                          : "has a chat template that is none of ours");
+    }
+    *out = chat_template_find(*name);
+    return *out == NULL ? unknown_template(*name, err) : FT_OK;
 }
 
 static ft_status set_sources(struct manifest *m, const struct build *o, int n_inputs,
@@ -347,9 +353,20 @@ static ft_status fill(const char *dir, struct manifest *m, const struct build *o
     return st;
 }
 
-static ft_status build_into(const char *dir, struct manifest *m, const struct build *o,
-                            const struct tok *tok, const struct chat_template *chat_template,
-                            ft_error *err)
+static ft_status render_report(struct buf *out, const struct manifest *m, bool json, ft_error *err)
+{
+    if (json)
+        report_json(out, m);
+    else
+        report_text(out, m);
+    buf_cstr(out, json ? "\n" : "");
+    return buf_status(out, "the report", err);
+}
+
+/* The report is rendered before the commit: once the data set is in its place, nothing fails. */
+static ft_status build_into(const char *dir, struct buf *report, struct manifest *m,
+                            const struct build *o, const struct tok *tok,
+                            const struct chat_template *chat_template, ft_error *err)
 {
     struct out_dir out;
     struct sigaction saved[2];
@@ -357,45 +374,32 @@ static ft_status build_into(const char *dir, struct manifest *m, const struct bu
     catch_signals(saved);
     ft_status st = fill(out.work, m, o, tok, chat_template, err);
     restore_signals(saved);
-    if (st != FT_OK) {
-        out_dir_abort(&out);
-        return st;
-    }
-    return out_dir_commit(&out, o->force, err);
-}
-
-static ft_status print_report(const struct manifest *m, const struct build *o, ft_error *err)
-{
-    struct buf text = {0};
-    if (o->json)
-        report_json(&text, m);
-    else
-        report_text(&text, m);
-    ft_status st = buf_status(&text, "the report", err);
     if (st == FT_OK)
-        printf("%.*s%s", STR_ARG(buf_view(&text)), o->json ? "\n" : "");
-    buf_free(&text);
+        st = render_report(report, m, o->json, err);
+    if (st == FT_OK)
+        return out_dir_commit(&out, o->force, err);
+    out_dir_abort(&out);
     return st;
 }
 
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 {
     const struct build *o = values;
+    const char *name = o->chat_template;
     const struct chat_template *chat_template;
     struct manifest m = {0};
+    struct buf report = {0};
     struct tok *tok = NULL;
     ft_status st;
     FT_GOTO(tok_open(&tok, o->tokenizer, err));
-    FT_GOTO(choose_template(&chat_template, o->chat_template, tok, err));
-    const char *name = strcmp(o->chat_template, "auto") == 0
-                           ? chat_template_for(tok_chat_template(tok))
-                           : o->chat_template;
+    FT_GOTO(choose_template(&chat_template, &name, tok, err));
     FT_GOTO(prepare(&m, o, tok, name, n_args, args, err));
     FT_GOTO(check_out(o->out, o->force, &m, err));
-    FT_GOTO(build_into(o->out, &m, o, tok, chat_template, err));
+    FT_GOTO(build_into(o->out, &report, &m, o, tok, chat_template, err));
     report_warn(&m);
-    FT_GOTO(print_report(&m, o, err));
+    printf("%.*s", STR_ARG(buf_view(&report)));
 out:
+    buf_free(&report);
     manifest_free(&m);
     tok_close(tok);
     return st;

@@ -19,13 +19,14 @@ static char *with_suffix(const char *path, const char *suffix)
     return out;
 }
 
-static void parent_of(char *dst, const char *path)
+/* "a/b/" of "a/b/c"; "." when there is none. */
+static char *parent_of(const char *path)
 {
-    const char *name = path_base(path);
-    memcpy(dst, path, (size_t)(name - path));
-    dst[name - path] = '\0';
-    if (dst[0] == '\0')
-        memcpy(dst, ".", 2);
+    size_t n = (size_t)(path_base(path) - path);
+    char *out = mem_strdup(n == 0 ? "." : path);
+    if (out != NULL && n > 0)
+        out[n] = '\0';
+    return out;
 }
 
 /* Builds that were killed leave their working directory. It is only named: a process on another
@@ -48,23 +49,20 @@ static ft_status name_leftovers(const char *parent, const char *base, ft_error *
 ft_status out_dir_begin(struct out_dir *o, const char *path, ft_error *err)
 {
     ft_status st;
-    char *parent = NULL;
     *o = (struct out_dir){.path = mem_strdup(path)};
     for (size_t n = strlen(path); o->path != NULL && n > 1 && path[n - 1] == '/'; n--)
         o->path[n - 1] = '\0';
     if (o->path != NULL) {
         o->work = with_suffix(o->path, ".tmp.");
-        parent = mem_alloc(strlen(path) + 2, 1);
+        o->parent = parent_of(o->path);
     }
-    if (parent == NULL || o->work == NULL)
+    if (o->work == NULL || o->parent == NULL)
         FT_GOTO(ft_fail_memory(err, strlen(path), "a path"));
-    parent_of(parent, o->path);
-    FT_GOTO(dir_create(parent, err));
-    FT_GOTO(name_leftovers(parent, path_base(o->path), err));
+    FT_GOTO(dir_create(o->parent, err));
+    FT_GOTO(name_leftovers(o->parent, path_base(o->path), err));
     FT_GOTO(dir_remove(o->work, err)); /* of an earlier process with our number */
     FT_GOTO(dir_create(o->work, err));
 out:
-    mem_free(parent);
     if (st != FT_OK)
         out_dir_abort(o);
     return st;
@@ -89,20 +87,12 @@ static ft_status swap(const char *work, const char *path, ft_error *err)
 ft_status out_dir_commit(struct out_dir *o, bool replace, ft_error *err)
 {
     ft_status st = dir_sync(o->work, err);
-    char *parent = NULL;
     if (st == FT_OK && replace && path_exists(o->path))
         st = swap(o->work, o->path, err);
     else if (st == FT_OK && rename(o->work, o->path) != 0)
         st = ft_fail_errno(err, "%s: the finished directory cannot be moved into place", o->path);
-    if (st == FT_OK) {
-        parent = mem_alloc(strlen(o->path) + 2, 1);
-        st = parent == NULL ? ft_fail_memory(err, strlen(o->path), "a path") : FT_OK;
-    }
-    if (st == FT_OK) {
-        parent_of(parent, o->path);
-        st = dir_sync(parent, err);
-    }
-    mem_free(parent);
+    if (st == FT_OK)
+        st = dir_sync(o->parent, err);
     out_dir_abort(o); /* after a swap this removes the old content */
     return st;
 }
@@ -114,5 +104,6 @@ void out_dir_abort(struct out_dir *o)
         log_warn("%s", ignored.text);
     mem_free(o->path);
     mem_free(o->work);
+    mem_free(o->parent);
     *o = (struct out_dir){0};
 }

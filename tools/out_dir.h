@@ -7,8 +7,9 @@
 #include "common/file.h"
 
 struct out_dir {
-    char *path; /* without a trailing slash */
-    char *work; /* where the files go until the commit */
+    char *path;   /* without a trailing slash */
+    char *work;   /* where the files go until the commit */
+    char *parent; /* directory of both */
 };
 
 /* Creates the working directory, and the parents of path. */
