@@ -69,6 +69,43 @@ static ft_status count_steps(struct inputs *in, const struct train_options *o, f
     return FT_OK;
 }
 
+static ft_status compare_init(const struct adapter *ad, const struct inputs *in,
+                              const struct train_options *o, ft_error *err)
+{
+    const struct adapter_config *has = adapter_config_of(ad), *wants = &in->adapter;
+    if (has->rank != wants->rank)
+        return ft_fail(err, FT_EUSAGE, "lora.init: %s has rank %" PRId64 ", lora.rank is %" PRId64,
+                       o->lora.init, has->rank, wants->rank);
+    if (adapter_scaling(has) != adapter_scaling(wants))
+        return ft_fail(err, FT_EUSAGE,
+                       "lora.init: %s is scaled by %g, lora.alpha and lora.rslora give %g",
+                       o->lora.init, adapter_scaling(has), adapter_scaling(wants));
+    for (int k = 0; k < LINEAR_KINDS; k++)
+        if (has->target[k] != wants->target[k])
+            return ft_fail(err, FT_EUSAGE,
+                           "lora.init: %s has %smatrices for %s, which is %s "
+                           "lora.targets",
+                           o->lora.init, has->target[k] ? "" : "no ", linear_names[k],
+                           wants->target[k] ? "in" : "not in");
+    return FT_OK;
+}
+
+/* Headers only: the values are read when the model exists. */
+static ft_status check_init(const struct inputs *in, const struct train_options *o, ft_error *err)
+{
+    struct adapter *ad;
+    if (o->lora.init == NULL)
+        return FT_OK;
+    FT_TRY(adapter_open(&ad, o->lora.init, err));
+    ft_status st = adapter_check_model(ad, nf4_file_config(in->base), err);
+    if (st != FT_OK)
+        st = ft_wrap(err, "lora.init: %s", o->lora.init);
+    else
+        st = compare_init(ad, in, o, err);
+    adapter_close(ad);
+    return st;
+}
+
 ft_status inputs_open(struct inputs *out, struct run_config *c, ft_error *err)
 {
     const struct train_options *o = &c->values;
@@ -87,6 +124,7 @@ ft_status inputs_open(struct inputs *out, struct run_config *c, ft_error *err)
         return ft_fail_memory(err, nf4_file_source(out->base).len, "a name");
     FT_TRY(check_vocabulary(out, o, err));
     FT_TRY(check_lengths(out, o, err));
+    FT_TRY(check_init(out, o, err));
     FT_TRY(check_eval(out, c, err));
     FT_TRY(loader_measure(&out->shape, out->data, &out->loader, err));
     return count_steps(out, o, err);

@@ -426,6 +426,15 @@ static ft_status open_backend(struct train *t, ft_error *err)
     return loader_create(&t->loader, t->in.data, &t->in.loader, err);
 }
 
+static ft_status begin_adapter(struct train *t, ft_error *err)
+{
+    if (t->o->lora.init != NULL)
+        return adapter_load(model_adapter_pairs(t->model), t->o->lora.init, &t->in.adapter,
+                            nf4_file_config(t->in.base), err);
+    model_init_adapter(t->model, t->in.loader.seed);
+    return FT_OK;
+}
+
 static ft_status begin_or_resume(struct train *t, const char *from, ft_error *err)
 {
     const struct ckpt_run run = {t->config, &t->in, &t->dir, t->model, &t->optim};
@@ -437,7 +446,7 @@ static ft_status begin_or_resume(struct train *t, const char *from, ft_error *er
         log_info("going on after step %" PRId64 " from %s", t->state.step, from);
         t->saved = true;
     } else {
-        model_init_adapter(t->model, t->in.loader.seed);
+        FT_TRY(begin_adapter(t, err));
         t->state.n_params = t->optim.params->n;
     }
     FT_TRY(backend_sync(t->be, err));

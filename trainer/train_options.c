@@ -32,6 +32,10 @@ const struct opt train_options_table[TRAIN_OPTIONS] = {
     {"lora.targets", OPT_LIST, AT(lora.targets),
      "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj", 0, 0, NULL, "NAME,...",
      "linear layers that get an adapter", false},
+    {"lora.init", OPT_STRING, AT(lora.init), NULL, 0, 0, NULL, "DIR",
+     "adapter to start from, of an earlier run or of PEFT; it must have the rank, the scaling and "
+     "the targets of this run",
+     false},
     {"batch.mode", OPT_CHOICE, AT(batch.mode), "packed", 0, 0, "packed|grouped|sequential", NULL,
      "packed: whole samples share bins of the data set's pack plan; grouped: samples of similar "
      "length together; sequential: the order of the data set",
@@ -108,7 +112,8 @@ bool train_options_is_path(const struct opt *o, str value)
 {
     if (key_is(o, "run.resume"))
         return !str_is(value, "auto") && !str_is(value, "never");
-    return key_is(o, "run.dir") || key_is(o, "base.path") || key_is(o, "data.path");
+    return key_is(o, "run.dir") || key_is(o, "base.path") || key_is(o, "data.path") ||
+           key_is(o, "lora.init");
 }
 
 const char *train_options_no_effect(const struct train_options *v, const struct opt_set *set,

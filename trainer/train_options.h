@@ -29,6 +29,7 @@ struct train_options {
         double alpha, dropout;
         bool rslora;
         struct opt_list targets;
+        const char *init; /* NULL = new */
     } lora;
     struct {
         int mode; /* enum batch_mode */
@@ -69,7 +70,7 @@ struct train_options {
     bool no_eval_split; /* not a key: found when the data set is opened */
 };
 
-enum { TRAIN_OPTIONS = 39 };
+enum { TRAIN_OPTIONS = 40 };
 extern const struct opt train_options_table[TRAIN_OPTIONS];
 
 /* The value names a file or directory (for run.resume: unless it is auto or never). */
