@@ -124,6 +124,8 @@ static ft_status read_header(struct header *h, str blob, ft_error *err)
                          .template_bytes = u32_at(blob, 7),
                          .bos = (int32_t)u32_at(blob, 8),
                          .eos = (int32_t)u32_at(blob, 9)};
+    if (load_u64le(blob.ptr + 40) != 0)
+        return ft_fail(err, FT_EFORMAT, "the reserved bytes of the header are not zero");
     if (h->n_vocab == 0 || h->n_vocab > TOK_MAX_VOCAB)
         return ft_fail(err, FT_EFORMAT, "%u tokens, supported are 1 to %d", h->n_vocab,
                        TOK_MAX_VOCAB);
@@ -150,25 +152,33 @@ static ft_status read_names(struct tok *t, struct reader *r, const struct header
                                         : FT_OK;
 }
 
+static ft_status total_length(size_t *total, str lengths, size_t n, ft_error *err)
+{
+    *total = 0;
+    for (size_t id = 0; id < n; id++) {
+        uint32_t length = u32_at(lengths, id);
+        if (length == UNUSED)
+            continue;
+        if (length > TOK_MAX_PIECE)
+            return ft_fail(err, FT_EFORMAT, "token %zu has %u bytes, supported are up to %d", id,
+                           length, TOK_MAX_PIECE);
+        *total += length;
+    }
+    return FT_OK;
+}
+
 static ft_status read_tokens(struct tok *t, struct reader *r)
 {
     str lengths, byte_ids, bytes;
-    size_t total = 0, n = (size_t)t->n_vocab;
+    size_t total, at = 0, n = (size_t)t->n_vocab;
     FT_TRY(take(&lengths, r, 4 * n, "token lengths"));
     FT_TRY(take(&byte_ids, r, 4 * 256, "ids of the bytes"));
-    for (size_t id = 0; id < n; id++) {
-        uint32_t length = u32_at(lengths, id);
-        if (length != UNUSED && length > TOK_MAX_PIECE)
-            return ft_fail(r->err, FT_EFORMAT, "token %zu has %u bytes, supported are up to %d", id,
-                           length, TOK_MAX_PIECE);
-        total += length == UNUSED ? 0 : length;
-    }
+    FT_TRY(total_length(&total, lengths, n, r->err));
     FT_TRY(take(&bytes, r, total, "token bytes"));
     t->bytes = arena_alloc(&t->arena, n, sizeof *t->bytes);
     bytes = arena_str(&t->arena, bytes);
     if (t->bytes == NULL || bytes.ptr == NULL)
         return ft_fail_memory(r->err, total, "the vocabulary");
-    size_t at = 0;
     for (size_t id = 0; id < n; id++) {
         uint32_t length = u32_at(lengths, id);
         if (length == UNUSED)

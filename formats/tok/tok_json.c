@@ -18,12 +18,6 @@ static bool absent(const json *v)
     return v == NULL || json_kind(v) == JSON_NULL;
 }
 
-static bool is_true(const json *object, const char *key, bool fallback)
-{
-    bool v;
-    return json_bool(json_get(object, key), &v) ? v : fallback;
-}
-
 /* The "type" of a component, empty when it has none. */
 static str type_of(const json *component)
 {
@@ -64,33 +58,50 @@ static const char GPT2_PATTERN[] =
 static bool is_gpt2_split(const json *c)
 {
     str pattern, behavior;
+    bool invert = false;
     return str_is(type_of(c), "Split") &&
            json_str(json_get(json_get(c, "pattern"), "Regex"), &pattern) &&
            str_is(pattern, GPT2_PATTERN) && json_str(json_get(c, "behavior"), &behavior) &&
-           str_is(behavior, "Isolated") && !is_true(c, "invert", false);
+           str_is(behavior, "Isolated") &&
+           (json_get(c, "invert") == NULL || json_bool(json_get(c, "invert"), &invert)) && !invert;
 }
 
-/* The stages in the order of the file; ByteLevel must be the last. */
+/* The stages met so far; ByteLevel must be the last. */
 enum { DIGITS = 1, GPT2 = 2, BYTES = 4 };
+
+static ft_status read_digits(unsigned *stages, const json *c, const char *path, ft_error *err)
+{
+    bool individual;
+    FT_TRY(json_opt_bool(&individual, c, "individual_digits", false, err));
+    if (!individual)
+        return refuse(err, path, "Digits with individual_digits: false");
+    *stages |= DIGITS;
+    return FT_OK;
+}
+
+static ft_status read_byte_level(unsigned *stages, const json *c, const char *path, ft_error *err)
+{
+    bool prefix, pattern;
+    FT_TRY(json_opt_bool(&prefix, c, "add_prefix_space", true, err));
+    FT_TRY(json_opt_bool(&pattern, c, "use_regex", true, err));
+    if (prefix)
+        return refuse(err, path, "ByteLevel with add_prefix_space: true");
+    /* The pattern leaves its own pieces whole, so a second time changes nothing. */
+    *stages |= BYTES | (pattern ? GPT2 : 0);
+    return FT_OK;
+}
 
 static ft_status read_stage(unsigned *stages, const json *c, const char *path, ft_error *err)
 {
     if (*stages & BYTES)
         return refuse(err, path, "a pre-tokenizer behind ByteLevel");
-    if (str_is(type_of(c), "Digits") && *stages == 0) {
-        if (!is_true(c, "individual_digits", false))
-            return refuse(err, path, "Digits with individual_digits: false");
-        *stages |= DIGITS;
-    } else if (is_gpt2_split(c) && !(*stages & GPT2)) {
-        *stages |= GPT2;
-    } else if (str_is(type_of(c), "ByteLevel")) {
-        if (is_true(c, "add_prefix_space", true))
-            return refuse(err, path, "ByteLevel with add_prefix_space: true");
-        /* The pattern leaves its own pieces whole, so a second time changes nothing. */
-        *stages |= BYTES | (is_true(c, "use_regex", true) ? GPT2 : 0);
-    } else {
+    if (str_is(type_of(c), "Digits") && *stages == 0)
+        return read_digits(stages, c, path, err);
+    if (str_is(type_of(c), "ByteLevel"))
+        return read_byte_level(stages, c, path, err);
+    if (!is_gpt2_split(c) || (*stages & GPT2))
         return refuse_type(err, path, c);
-    }
+    *stages |= GPT2;
     return FT_OK;
 }
 
@@ -135,6 +146,7 @@ static ft_status check_model(const json *model, ft_error *err)
 {
     str type = type_of(model);
     double dropout;
+    bool ignore_merges;
     if (!str_is(type, "BPE") && type.len != 0) /* files from before the key existed are BPE */
         return refuse_type(err, "model", model);
     if (!absent(json_get(model, "dropout")) &&
@@ -142,9 +154,8 @@ static ft_status check_model(const json *model, ft_error *err)
         return refuse(err, "model.dropout", "a value other than null");
     FT_TRY(check_affix(model, "continuing_subword_prefix", "model.continuing_subword_prefix", err));
     FT_TRY(check_affix(model, "end_of_word_suffix", "model.end_of_word_suffix", err));
-    if (is_true(model, "ignore_merges", false))
-        return refuse(err, "model.ignore_merges", "true");
-    return FT_OK;
+    FT_TRY(json_opt_bool(&ignore_merges, model, "ignore_merges", false, err));
+    return ignore_merges ? refuse(err, "model.ignore_merges", "true") : FT_OK;
 }
 
 static ft_status read_vocabulary(struct tok_builder *b, const json *vocabulary, ft_error *err)
@@ -185,23 +196,22 @@ static ft_status read_merges(struct tok_builder *b, const json *merges, ft_error
  * other ways to treat it are not. */
 static ft_status check_unknown(const struct tok_builder *b, const json *model, ft_error *err)
 {
+    bool fallback;
+    FT_TRY(json_opt_bool(&fallback, model, "byte_fallback", false, err));
     if (tok_builder_has_all_bytes(b))
         return FT_OK;
     if (!absent(json_get(model, "unk_token")))
         return refuse(err, "model.unk_token",
-                      "a value other than null in a vocabulary that does "
-                      "not have all 256 bytes");
-    if (is_true(model, "byte_fallback", false))
-        return refuse(err, "model.byte_fallback",
-                      "true in a vocabulary that does not have all 256 "
-                      "bytes");
-    return FT_OK;
+                      "a value other than null in a vocabulary without all 256 bytes");
+    return fallback
+               ? refuse(err, "model.byte_fallback", "true in a vocabulary without all 256 bytes")
+               : FT_OK;
 }
 
 /* --- added tokens ------------------------------------------------------------------------------
  */
 
-static unsigned added_flags(const json *v)
+static ft_status read_flags(unsigned *flags, const json *v, ft_error *err)
 {
     static const struct {
         const char *key;
@@ -210,10 +220,13 @@ static unsigned added_flags(const json *v)
         {"special", ADDED_SPECIAL}, {"single_word", ADDED_SINGLE_WORD}, {"lstrip", ADDED_LSTRIP},
         {"rstrip", ADDED_RSTRIP},   {"normalized", ADDED_NORMALIZED},
     };
-    unsigned flags = 0;
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        flags |= is_true(v, keys[i].key, false) ? keys[i].flag : 0;
-    return flags;
+    *flags = 0;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        bool set;
+        FT_TRY(json_opt_bool(&set, v, keys[i].key, false, err));
+        *flags |= set ? keys[i].flag : 0;
+    }
+    return FT_OK;
 }
 
 /* Hugging Face takes the ids of added tokens from the vocabulary or else counts on behind it,
@@ -223,12 +236,14 @@ static ft_status read_added_token(struct tok_builder *b, const json *v, int64_t 
 {
     int64_t id;
     str content;
+    unsigned flags;
     FT_TRY(json_need_i64(&id, v, "id", 0, TOK_MAX_VOCAB - 1, err));
     FT_TRY(json_need_str(&content, v, "content", err));
+    FT_TRY(read_flags(&flags, v, err));
     if (tok_builder_find(b, content) < 0 && id != next)
         return ft_fail(err, FT_EFORMAT, "id %lld, where Hugging Face tokenizers assigns %lld",
                        (long long)id, (long long)next);
-    return tok_builder_added(b, id, content, added_flags(v), err);
+    return tok_builder_added(b, id, content, flags, err);
 }
 
 static ft_status read_added(struct tok_builder *b, const json *added, size_t n_vocab, ft_error *err)

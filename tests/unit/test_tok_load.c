@@ -86,6 +86,7 @@ static void unsupported_components_are_refused_by_name_and_place(void **state)
         {"\"id\": 4", "\"id\": 3",
          "added_tokens[0]: id 3, where Hugging Face tokenizers assigns 4"},
         {"\"special\": true}", "\"special\": true}, {\"id\": 5, \"content\": \"<s>\"}", "<s>"},
+        {"\"special\": true", "\"special\": 1", "added_tokens[0]: \"special\": expected"},
         {"\"model\"", "\"modell\"", "\"model\""},
         {"\"merges\": [\"a b\"]", "\"merges\": null", "\"merges\": expected"},
     };
