@@ -54,21 +54,24 @@ CPU_AVX512_CODE ALWAYS_INLINE void nf4_16_avx512(const uint8_t *codes, float sca
     _mm512_storeu_ps(dst, _mm512_mul_ps(v, _mm512_set1_ps(scale)));
 }
 
-/* Whole blocks by vectors, the ragged ends by the definition. */
+/* Vectors start at multiples of their length, so that each has one scale; ragged ends go by the
+ * definition. */
 #define NF4_RUN(name, target, step, vector)                                                        \
     target static void name(const struct nf4_matrix *m, int64_t from, int64_t to, float *dst)      \
     {                                                                                              \
-        int64_t first = FT_MIN(to, (from + NF4_BLOCK - 1) / NF4_BLOCK * NF4_BLOCK);                \
-        int64_t last = FT_MAX(first, to / NF4_BLOCK * NF4_BLOCK);                                  \
-        if (from < first)                                                                          \
-            nf4_decode(m, from, first, dst);                                                       \
-        for (int64_t e = first; e < last; e += NF4_BLOCK) {                                        \
-            float scale = block_scale(m, e / NF4_BLOCK);                                           \
-            for (int64_t i = e; i < e + NF4_BLOCK; i += step)                                      \
+        for (int64_t e = from, end; e < to; e = end) {                                             \
+            int64_t block = e / NF4_BLOCK;                                                         \
+            float scale = block_scale(m, block);                                                   \
+            end = FT_MIN(to, (block + 1) * NF4_BLOCK);                                             \
+            if (e % step != 0 || end - e < step) {                                                 \
+                end = FT_MIN(end, e / step * step + step);                                         \
+                nf4_decode(m, e, end, dst + (e - from));                                           \
+                continue;                                                                          \
+            }                                                                                      \
+            end -= (end - e) % step;                                                               \
+            for (int64_t i = e; i < end; i += step)                                                \
                 vector(m->codes + i / 2, scale, dst + (i - from));                                 \
         }                                                                                          \
-        if (last < to)                                                                             \
-            nf4_decode(m, last, to, dst + (last - from));                                          \
     }
 NF4_RUN(nf4_run_avx2, CPU_AVX2_CODE, 8, nf4_8_avx2)
 NF4_RUN(nf4_run_avx512, CPU_AVX512_CODE, 16, nf4_16_avx512)
