@@ -36,12 +36,14 @@ $(error config=$(config) is unknown; use release, debug, asan, tsan, fuzz, cover
 endif
 
 CFLAGS  := $(BASE) $(WARN) $(OPT_$(config)) $(CFLAGS_EXTRA)
-# The numeric kernels are written for the vectoriser.
-$(B)/trainer/cpu/%.o: CFLAGS += -O3
-build/%/formats/dtype.o build/%/formats/nf4.o: CFLAGS += -O3
-comma := ,
+comma   := ,
 LDFLAGS := $(filter -fsanitize% --coverage,$(subst fuzzer-no-link$(comma),,$(OPT_$(config)))) -pthread
 LDLIBS  := -lcjson -lzstd -lxxhash -lm
+# The kernels are written for the vectoriser; under sanitizers -O3 costs minutes of compiling.
+ifneq ($(filter release profile,$(config)),)
+KERNELS := $(wildcard trainer/cpu/*.c) formats/dtype.c formats/nf4.c
+$(KERNELS:%.c=$(B)/%.o): CFLAGS += -O3
+endif
 
 # --- sources ----------------------------------------------------------------------------------
 
