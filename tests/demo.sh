@@ -127,11 +127,11 @@ if fresh "$run/summary.json" "$config" "$data/manifest.json" "$base" "$fttrain";
     keep "$run"
 else
     rm -rf "$run"
-    show "$fttrain" train "$config"
+    show "$fttrain" train "$config" run.dir="$run"
 fi
 first=$(summary first_eval_loss)
 last=$(summary final_eval_loss)
-echo "loss on the rows that were held out: $first before, $last after"
+printf 'loss on the rows that were held out: %.2f before, %.2f after\n' "$first" "$last"
 awk -v first="$first" -v last="$last" 'BEGIN { exit !(last > 0 && last < first / 2) }' ||
     fail "the evaluation loss did not fall to less than half"
 
@@ -145,12 +145,14 @@ check_answer "stopped" "saved"
 echo "all three are right"
 
 heading "6. What is where"
-cat << EOF
-$data                  the data set, memory-mapped by fttrain
-$base             the base weights in NF4
-$run/adapter           the adapter in PEFT's form, ready for PEFT itself
-$run/loss.svg          training and evaluation loss
-$run/metrics.jsonl     the same as numbers, one step a line
-$run/checkpoints       where a stopped run continues
-EOF
+where() {
+    printf '%-30s %s\n' "$1" "$2"
+}
+where "$data" "the data set; fttrain maps it"
+where "$base" "the base weights in NF4"
+where "$run/adapter" "the adapter in PEFT's form"
+where "$run/loss.svg" "training and evaluation loss as a picture"
+where "$run/metrics.jsonl" "the same as numbers, one step a line"
+where "$run/samples.jsonl" "what the model answered during the run"
+where "$run/checkpoints" "where a stopped run continues"
 echo "finished in $(($(date +%s) - started)) seconds"

@@ -375,7 +375,7 @@ for line in sys.stdin:
 import json, sys
 s = json.load(sys.stdin)
 t = s["train"]
-assert t["samples"] + s["eval"]["samples"] == 195
+assert t["samples"] + s["eval"]["samples"] == sum(1 for _ in open("data-samples/chat.jsonl"))
 assert t["padding"]["packed"] < t["padding"]["random"]
 assert t["shortest"] <= t["percentiles"]["50"] <= t["longest"]
 '
