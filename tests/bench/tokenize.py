@@ -3,7 +3,7 @@
 """Single-thread speed of ftprep's tokenizer against Hugging Face tokenizers, in one run.
 
 Both encode the same documents (about 4 kB each) and must give the same number of tokens. Prints one
-JSON line: MB/s of both, and their ratio.
+JSON line: MB per second of processor time of both, and their ratio.
 
 usage: make tests && python3 tests/bench/tokenize.py --bin build/release --json tokenizer.json
            [--tokenizer PATH] [--text FILE] [--mb 8]
@@ -54,9 +54,9 @@ def documents(text):
 def hugging_face(tokenizer, docs, n_bytes, rounds):
     best = 0
     for _ in range(rounds):
-        started = time.perf_counter()
+        started = time.process_time()
         n = sum(len(tokenizer.encode(d, add_special_tokens=False).ids) for d in docs)
-        best = max(best, n_bytes / 1e6 / (time.perf_counter() - started))
+        best = max(best, n_bytes / 1e6 / (time.process_time() - started))
     return n, best
 
 
