@@ -67,7 +67,8 @@ static ft_status grow_ids(struct tok_ids *out, size_t more, ft_error *err)
     if (ids == NULL)
         return ft_fail_memory(err, cap * sizeof *ids, "token ids");
     out->ids = ids;
-    if (out->want_offsets) {
+    /* Kept as long as the ids even while they are not wanted: cap is the size of both. */
+    if (out->want_offsets || out->offsets != NULL) {
         uint32_t *offsets = mem_realloc(out->offsets, cap, sizeof *offsets);
         if (offsets == NULL)
             return ft_fail_memory(err, cap * sizeof *offsets, "token offsets");

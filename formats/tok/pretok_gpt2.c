@@ -3,10 +3,10 @@
  *
  * Whether a pretoken starts at a character depends on its own class, on that of its two neighbours
  * and on contractions, so the starts of 64 bytes are a few operations on class masks:
- *   - a letter, number or other character starts one unless it follows its own kind or a blank,
- * which then starts it instead;
+ *   - a letter, number or other character starts one unless it follows its own kind, or a blank,
+ *     which then starts it instead;
  *   - white space starts one at the beginning of its run and at the last character of the run,
- * which the lookahead gives back, unless the piece ends there;
+ *     which the lookahead gives back, unless the piece ends there;
  *   - a contraction, known by a quote that starts a pretoken, moves the start behind it.
  * A numeric character that is cut out beforehand ends the piece in front of it and starts a new one
  * behind it. A non-ASCII character sets the mask bits of all its bytes. */

@@ -397,6 +397,30 @@ static void ordinary_text_is_joined_across_a_border(void **state)
     tok_close(t);
 }
 
+static void offsets_may_be_wanted_now_and_then(void **state)
+{
+    struct tok *t = open_tok(TINY);
+    struct tok_encoder *e = open_encoder(t);
+    struct tok_ids ids = {0};
+    static char text[40000];
+    ft_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + rng_u64(6, 1, i) % 26);
+    for (size_t round = 0; round < 8; round++) {
+        size_t n = sizeof text / 8 * (round + 1);
+        ids.n = 0;
+        ids.want_offsets = round % 2 != 0;
+        ASSERT_OK(tok_encode(e, &ids, (str){text, n}, TOK_SPECIALS_LITERAL, &err));
+        size_t at = 0;
+        for (size_t i = 0; ids.want_offsets && i < ids.n; at += tok_bytes(t, ids.ids[i++]).len)
+            assert_int_equal(ids.offsets[i], at);
+    }
+    tok_ids_free(&ids);
+    tok_encoder_destroy(e);
+    tok_close(t);
+}
+
 static void a_full_cache_changes_nothing(void **state)
 {
     struct tok *t = open_tok(TINY);
@@ -466,6 +490,7 @@ int main(void)
         cmocka_unit_test(damaged_blobs_are_refused),
         cmocka_unit_test(specials_are_parsed_only_inside_the_ranges),
         cmocka_unit_test(ordinary_text_is_joined_across_a_border),
+        cmocka_unit_test(offsets_may_be_wanted_now_and_then),
         cmocka_unit_test(a_full_cache_changes_nothing),
         cmocka_unit_test(decoding_skips_specials_on_demand_and_ignores_other_numbers),
     };
