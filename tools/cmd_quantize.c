@@ -118,14 +118,15 @@ static void hash_source(struct quantizer *q, const struct source_tensor *t)
     hasher_update(q->source_hasher, t->data, t->row_bytes * (size_t)t->rows);
 }
 
-static ft_status not_finite(const struct quantizer *q, const struct source_tensor *t,
-                            int64_t element, ft_error *err)
+/* n values from element `first` on hold an infinity or NaN. */
+static ft_status not_finite(const struct quantizer *q, const struct source_tensor *t, int64_t first,
+                            int64_t n, ft_error *err)
 {
     return ft_fail(err, FT_EFORMAT,
-                   "%s: tensor '%s': a value near row %" PRId64 ", column %" PRId64
-                   " is infinite or not a number%s",
-                   model_source_name(q->source), t->spec.name, element / t->cols, element % t->cols,
-                   q->from == NF4_FROM_F16 ? " (in f16; try --quant-from bf16)" : "");
+                   "%s: tensor '%s': among the %" PRId64 " values from row %" PRId64
+                   ", column %" PRId64 " on, one is infinite or not a number%s",
+                   model_source_name(q->source), t->spec.name, n, first / t->cols, first % t->cols,
+                   q->from == NF4_FROM_F16 ? " as f16; try --quant-from bf16" : "");
 }
 
 static ft_status finish_linear(struct quantizer *q, const struct source_tensor *t, ft_error *err)
@@ -139,7 +140,7 @@ static ft_status finish_linear(struct quantizer *q, const struct source_tensor *
                            .absmax2 = l->absmax2};
     for (int64_t b = 0; b < n_blocks; b++)
         if (!isfinite(l->absmax[b]))
-            return not_finite(q, t, b * NF4_BLOCK, err);
+            return not_finite(q, t, b * NF4_BLOCK, NF4_BLOCK, err);
     nf4_quantize_absmax(l->absmax_q, l->absmax2, &m.offset, l->absmax, n_blocks);
     nf4_writer_matrix(q->writer, &m);
     q->n_linear++;
@@ -160,7 +161,7 @@ static ft_status finish_plain(struct quantizer *q, const struct source_tensor *t
         for (int64_t i = 0; i < n; i++)
             worst = FT_MAX(worst, f32_to_bits(x[i]) & 0x7FFFFFFF);
         if (worst >= 0x7F800000)
-            return not_finite(q, t, row * t->cols, err);
+            return not_finite(q, t, row * t->cols, n, err);
     }
     if (t->permuted_heads == 0) {
         nf4_writer_data(q->writer, t->data, t->row_bytes * (size_t)t->rows);

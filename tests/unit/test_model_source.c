@@ -175,6 +175,7 @@ static void wrong_paths_are_explained(void **state)
     ASSERT_OK(file_publish(test_path("weights.bin"), "x", 1, &err));
     ASSERT_FAILS(model_source_open(&s, test_path("weights.bin"), &err), FT_EUSAGE,
                  "expected a .gguf file, a .safetensors file, or");
+    ASSERT_OK(dir_remove(test_path("bare"), &err)); /* of an earlier run */
     ASSERT_OK(dir_create(test_path("bare"), &err));
     ASSERT_FAILS(model_source_open(&s, test_path("bare"), &err), FT_EIO, "config.json: missing");
     write_hf_model(test_path("bare"), &c, DT_F32);
