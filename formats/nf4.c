@@ -88,14 +88,6 @@ int64_t nf4_blocks2(int64_t numel)
 
 /* --- first level ------------------------------------------------------------------------------ */
 
-static int32_t code_of(float v)
-{
-    int32_t code = 0;
-    for (int i = 0; i < NF4_CODES - 1; i++)
-        code += v > bits_to_f32(nf4_thresholds[i]);
-    return code;
-}
-
 /* Magnitudes compare like their bit patterns, with NaN above infinity. */
 static inline float magnitude_max(const float *x, int n)
 {
@@ -155,6 +147,14 @@ struct steps {
     int32_t base[STEPS];    /* the code at the start of the step */
     float threshold[STEPS]; /* the one in the step, or beyond its end */
 };
+
+static int32_t code_of(float v)
+{
+    int32_t code = 0;
+    for (int i = 0; i < NF4_CODES - 1; i++)
+        code += v > bits_to_f32(nf4_thresholds[i]);
+    return code;
+}
 
 static void make_steps(struct steps *s)
 {
