@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports against their readers: PEFT, transformers, gguf and, when xllamacpp is installed, llama.cpp.
 
-    python tests/reference/check_export.py BUILD MODEL.gguf|MODEL_DIR [--work DIR]
+    python tests/reference/check_export.py BUILD [MODEL.gguf|MODEL_DIR] [--work DIR]
 
-BUILD holds ftprep and tests/tools/train_step. The oracle base holds our dequantised NF4 weights
+Without MODEL it runs on tiny random Llama, Mistral and Qwen2 models (the last with biases and a separate
+head). BUILD holds ftprep and tests/tools/train_step. The oracle base holds our dequantised NF4 weights
 (nf4_model.py). Logits are compared as max |a - b| / max |b|; the limit is 1e-4. Needs torch, transformers,
 peft, gguf. Prints one line per check and exits 1 when one fails.
 """
@@ -50,7 +51,7 @@ class Check:
         self.base = nf4_model.load_model(self.nf4)
         torch.manual_seed(3)
         self.ids = torch.randint(0, self.base.config.vocab_size, (1, 48))
-        self.peft_base = self.path("peft-base")  # for from_pretrained
+        self.gguf_architecture = {"mistral": "llama"}.get(self.base.config.model_type, self.base.config.model_type)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -170,7 +171,7 @@ class Check:
             field = {k: v.contents() for k, v in reader.fields.items() if not k.startswith("GGUF.")}
             scaling = config["lora_alpha"] / (config["r"] ** 0.5 if config["use_rslora"] else config["r"])
             ok = (field["general.type"], field["adapter.type"], field["general.architecture"]) == (
-                "adapter", "lora", "llama") and abs(field["adapter.lora.alpha"] / config["r"] - scaling) < 1e-6
+                "adapter", "lora", self.gguf_architecture) and abs(field["adapter.lora.alpha"] / config["r"] - scaling) < 1e-6
             report(f"{name}.gguf metadata", ok, str(field))
             wrong = self.wrong_tensors(load_file(f"{adapter}/adapter_model.safetensors"), reader)
             report(f"{name}.gguf tensors", not wrong, f"{len(reader.tensors)} tensors, {len(wrong)} wrong {wrong[:3]}")
@@ -180,7 +181,9 @@ class Check:
         parts = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
                  "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
                  "mlp.down_proj": "ffn_down"}
-        heads = {"attn_q": self.base.config.num_attention_heads, "attn_k": self.base.config.num_key_value_heads}
+        heads = {}
+        if self.gguf_architecture == "llama":
+            heads = {"attn_q": self.base.config.num_attention_heads, "attn_k": self.base.config.num_key_value_heads}
         expected = {}
         for key, value in peft.items():
             layer, module = key.split(".layers.")[1].split(".lora_")[0].split(".", 1)
@@ -196,6 +199,23 @@ class Check:
             if n in found and (list(found[n].shape) != list(x.shape[::-1]) or not np.array_equal(found[n].data, x))]
 
 
+def make_random(kind, path):
+    """A tiny BF16 model directory with random weights under the tokenizer of data-samples/."""
+    shutil.rmtree(path, ignore_errors=True)
+    torch.manual_seed(2)
+    config = transformers.AutoConfig.for_model(
+        kind, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=96,
+        vocab_size=515, max_position_embeddings=512, rope_theta=1e6, tie_word_embeddings=kind == "llama",
+        initializer_range=0.2, sliding_window=None)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    for name, p in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(p, std=0.3)
+    model.save_pretrained(path)
+    shutil.copy("data-samples/tokenizer-tiny.json", os.path.join(path, "tokenizer.json"))
+    return path
+
+
 def model_state(path):
     state = {}
     for name in os.listdir(path):
@@ -207,16 +227,20 @@ def model_state(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
-    parser.add_argument("model")
+    parser.add_argument("model", nargs="?")
     parser.add_argument("--work", default="build/check-export")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(os.cpu_count())
-    check = Check(options.build, options.model, options.work)
-    check.adapters()
-    check.merged()
-    check.tokenizer()
-    check.gguf_lora()
+    models = [options.model] if options.model else [
+        make_random(kind, os.path.join(options.work, kind)) for kind in ("llama", "mistral", "qwen2")]
+    for model in models:
+        print(f"{model}:")
+        check = Check(options.build, model, os.path.join(options.work, "work"))
+        check.adapters()
+        check.merged()
+        check.tokenizer()
+        check.gguf_lora()
     print("failed: " + ", ".join(failed) if failed else "all passed")
     return 1 if failed else 0
 
