@@ -241,8 +241,8 @@ static void decode_portable(enum dtype t, const uint8_t *src, int64_t n, float *
 }
 
 #ifdef __x86_64__
-__attribute__((target("avx2,fma,f16c"))) static void decode_avx2(enum dtype t, const uint8_t *src,
-                                                                 int64_t n, float *dst)
+__attribute__((target("avx2"))) static void decode_avx2(enum dtype t, const uint8_t *src, int64_t n,
+                                                        float *dst)
 {
     decode(t, src, n, dst);
 }

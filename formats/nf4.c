@@ -89,7 +89,7 @@ int64_t nf4_blocks2(int64_t numel)
 /* --- first level ------------------------------------------------------------------------------ */
 
 /* Magnitudes compare like their bit patterns, with NaN above infinity. */
-static inline float magnitude_max(const float *x, int n)
+INLINE float magnitude_max(const float *x, int n)
 {
     uint32_t max = 0;
     for (int i = 0; i < n; i++) {
@@ -160,7 +160,7 @@ static void make_steps(struct steps *s)
 {
     for (int i = 0; i < STEPS; i++) {
         float start = (float)i / 15.5f - 1;
-        s->base[i] = i == 0 ? 0 : code_of(start);
+        s->base[i] = code_of(start);
         s->threshold[i] =
             s->base[i] < NF4_CODES - 1 ? bits_to_f32(nf4_thresholds[s->base[i]]) : INFINITY;
     }
