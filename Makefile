@@ -41,7 +41,7 @@ LDFLAGS := $(filter -fsanitize% --coverage,$(subst fuzzer-no-link$(comma),,$(OPT
 LDLIBS  := -lcjson -lzstd -lxxhash -lm
 # The kernels are written for the vectoriser; under sanitizers -O3 costs minutes of compiling.
 ifneq ($(filter release profile,$(config)),)
-KERNELS := $(wildcard trainer/cpu/*.c) formats/dtype.c formats/nf4.c
+KERNELS := $(wildcard trainer/cpu/*.c) formats/dtype.c formats/nf4.c tools/merge.c
 $(KERNELS:%.c=$(B)/%.o): CFLAGS += -O3
 endif
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/cpu.h"
 #include "common/file.h"
 #include "formats/chat_template.h"
 #include "formats/gguf.h"
@@ -59,6 +60,22 @@ static void merging_rows_in_pieces_gives_the_same_bits(void **state)
     merge_rows(pieces + 3 * COLS, 3, ROWS, COLS, &p);
     merge_rows(pieces, 0, 3, COLS, &p);
     assert_memory_equal(whole, pieces, sizeof whole);
+}
+
+static void every_cpu_tier_merges_to_the_same_bits(void **state)
+{
+    (void)state;
+    static float portable[ROWS * COLS], w[ROWS * COLS], a[RANK * COLS], b[ROWS * RANK];
+    struct merge_pair p = {a, b, RANK, 0.3};
+    fill(a, RANK * COLS, 7);
+    fill(b, ROWS * RANK, 8);
+    for (int tier = CPU_PORTABLE; tier < CPU_TIERS; tier++) {
+        float *out = tier == CPU_PORTABLE ? portable : w;
+        cpu_tier_limit((enum cpu_tier)tier);
+        fill(out, ROWS * COLS, 9);
+        merge_rows(out, 0, ROWS, COLS, &p);
+        assert_memory_equal(out, portable, sizeof portable);
+    }
 }
 
 /* --- shards ---------------------------------------------------------------------------------- */
@@ -339,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merging_adds_the_scaled_product),
         cmocka_unit_test(merging_rows_in_pieces_gives_the_same_bits),
+        cmocka_unit_test(every_cpu_tier_merges_to_the_same_bits),
         cmocka_unit_test(shards_hold_every_tensor_once_and_stay_under_the_limit),
         cmocka_unit_test(gguf_adapters_follow_the_convention),
         cmocka_unit_test(rows_of_q_are_reordered_for_llama_and_not_for_qwen2),
