@@ -79,21 +79,33 @@ static ft_status open_tok(struct export *x, ft_error *err)
     return st;
 }
 
-static ft_status open_inputs(struct export *x, ft_error *err)
+static ft_status open_adapter(struct export *x, ft_error *err)
 {
-    if (x->v->adapter != NULL) {
-        const char *dir = find_adapter(x);
-        if (dir == NULL)
-            return no_memory(err);
-        FT_TRY(adapter_open(&x->adapter, dir, err));
-    }
-    if (x->v->base == NULL)
-        return FT_OK;
+    const char *dir = find_adapter(x);
+    if (dir == NULL)
+        return no_memory(err);
+    FT_TRY(adapter_open(&x->adapter, dir, err));
+    const struct adapter_config *c = adapter_config_of(x->adapter);
+    log_info("adapter of rank %" PRId64 " for %" PRId64 " layers%s%s", c->rank,
+             adapter_layers(x->adapter), c->base_name == NULL ? "" : ", trained on ",
+             c->base_name == NULL ? "" : c->base_name);
+    return FT_OK;
+}
+
+static ft_status open_base(struct export *x, ft_error *err)
+{
     FT_TRY(export_base_open(&x->base, x->v->base, err));
     if (x->adapter != NULL &&
         adapter_check_model(x->adapter, export_base_config(x->base), err) != FT_OK)
         return ft_wrap(err, "%s and %s", x->v->adapter, x->v->base);
     return open_tok(x, err);
+}
+
+static ft_status open_inputs(struct export *x, ft_error *err)
+{
+    if (x->v->adapter != NULL)
+        FT_TRY(open_adapter(x, err));
+    return x->v->base == NULL ? FT_OK : open_base(x, err);
 }
 
 /* --- formats --------------------------------------------------------------------------------- */
