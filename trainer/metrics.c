@@ -10,7 +10,7 @@
 
 /* The picture shows at most this many points of the training loss, each the mean of its interval.
  */
-enum { MAX_POINTS = 1000 };
+enum { MAX_POINTS = 1000, MIN_REACH = 3 };
 
 static ft_status series_add(struct metrics_series *s, double x, double y, ft_error *err)
 {
@@ -145,16 +145,17 @@ static ft_status thin(struct metrics_series *out, const struct metrics_series *s
     return FT_OK;
 }
 
-/* Centred moving average over about a twentieth of the points, narrower at both ends. */
+/* Centred moving average over about a twentieth of the points. At both ends the window is cut, not
+ * shrunk around its centre: the line must not end on the last raw point. */
 static ft_status smooth(struct metrics_series *out, const struct metrics_series *s, ft_error *err)
 {
-    size_t reach = s->n / 40;
+    size_t reach = FT_MAX(s->n / 40, (size_t)MIN_REACH);
     for (size_t i = 0; i < s->n; i++) {
-        size_t side = FT_MIN(reach, FT_MIN(i, s->n - 1 - i));
+        size_t from = i > reach ? i - reach : 0, to = FT_MIN(i + reach + 1, s->n);
         double y = 0;
-        for (size_t k = i - side; k <= i + side; k++)
+        for (size_t k = from; k < to; k++)
             y += s->y[k];
-        FT_TRY(series_add(out, s->x[i], y / (double)(2 * side + 1), err));
+        FT_TRY(series_add(out, s->x[i], y / (double)(to - from), err));
     }
     return FT_OK;
 }
