@@ -2,6 +2,8 @@
 #include "trainer/run_config.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -208,24 +210,28 @@ void run_config_close(struct run_config *c)
 
 /* --- the resolved dump ----------------------------------------------------------------------- */
 
-static void write_path(struct buf *out, const char *path, const char *cwd)
+/* The real path of what exists, so that the same file is the same text; otherwise made absolute. */
+static void write_path(struct buf *out, const char *path)
 {
+    char real[PATH_MAX], cwd[PATH_MAX];
     struct buf full = {0};
-    if (path[0] != '/')
-        buf_printf(&full, "%s/", cwd);
-    buf_cstr(&full, path);
+    if (realpath(path, real) != NULL)
+        buf_cstr(&full, real);
+    else if (path[0] != '/' && getcwd(cwd, sizeof cwd) != NULL)
+        buf_printf(&full, "%s/%s", cwd, path);
+    else
+        buf_cstr(&full, path);
     opt_json_string(out, buf_view(&full));
     out->failed |= full.failed;
     buf_free(&full);
 }
 
-static void write_value(struct buf *out, const struct run_config *c, const struct opt *o,
-                        const char *cwd)
+static void write_value(struct buf *out, const struct run_config *c, const struct opt *o)
 {
     const char *text =
         o->type == OPT_STRING ? *(const char *const *)((const char *)&c->values + o->offset) : NULL;
     if (text != NULL && train_options_is_path(o, str_from(text)))
-        write_path(out, text, cwd);
+        write_path(out, text);
     else
         opt_value_json(out, &c->set, o);
 }
@@ -241,10 +247,7 @@ static bool dumped(const struct run_config *c, const struct opt *o)
 
 ft_status run_config_json(struct buf *out, const struct run_config *c, ft_error *err)
 {
-    char cwd[4096];
     str section = {0};
-    if (getcwd(cwd, sizeof cwd) == NULL)
-        return ft_fail_errno(err, "cannot find the current directory");
     buf_cstr(out, "{");
     for (size_t i = 0; i < c->set.n; i++) {
         const struct opt *o = &c->set.table[i];
@@ -256,7 +259,7 @@ ft_status run_config_json(struct buf *out, const struct run_config *c, ft_error 
             buf_printf(out, "%s\n  \"%.*s\": {", section.len == 0 ? "" : "\n  },", STR_ARG(s));
         section = s;
         buf_printf(out, "%s\n    \"%s\": ", first ? "" : ",", o->name + s.len + 1);
-        write_value(out, c, o, cwd);
+        write_value(out, c, o);
     }
     buf_cstr(out, "\n  }\n}\n");
     return buf_status(out, "the resolved configuration", err);
@@ -276,9 +279,9 @@ ft_status run_config_check_same(const struct run_config *now, const struct run_c
         buf_clear(&a);
         buf_clear(&b);
         if (fixed_now)
-            opt_value_json(&a, &now->set, o);
+            write_value(&a, now, o);
         if (fixed_saved)
-            opt_value_json(&b, &saved->set, o);
+            write_value(&b, saved, o);
         st = buf_status(&a, "a comparison", err);
         if (st == FT_OK)
             st = buf_status(&b, "a comparison", err);

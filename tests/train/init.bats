@@ -76,3 +76,15 @@ loss() { # RUN STEP
     [ "$status" -eq 1 ]
     [[ "$output" == *"lora.init"* ]]
 }
+
+@test "a run that started from an adapter goes on to the same bits" {
+    "$bin"/fttrain train "$tmp/run.json" run.dir="$tmp/whole" "lora.init=$tmp/adapter" checkpoint.every=1
+    "$bin"/fttrain train "$tmp/run.json" run.dir="$tmp/cut" "lora.init=$tmp/adapter" checkpoint.every=1
+    rm -r "$tmp/cut/checkpoints/step_3" "$tmp/cut/summary.json" "$tmp/cut/adapter"
+    # The same adapter by another path: the checkpoint holds what became of it.
+    cd "$tmp"
+    run "$OLDPWD/$bin/fttrain" train run.json run.dir=cut lora.init=adapter checkpoint.every=1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"going on after step 2"* ]]
+    cmp whole/adapter/adapter_model.safetensors cut/adapter/adapter_model.safetensors
+}

@@ -188,6 +188,7 @@ static void a_resumed_run_must_keep_what_shapes_it(void **state)
         {"train.epochs=3", "train.epochs is 3 now, but 1 in"},
         {"train.max_steps=3", "train.epochs is not set now, but 1 in"},
         {"schedule.warmup_steps=3", "schedule.warmup_ratio is not set now"},
+        {"lora.init=elsewhere", "lora.init is "},
         {"run.threads=7", NULL},
         {"run.dir=other", NULL},
         {"eval.every=7", NULL},
@@ -208,6 +209,23 @@ static void a_resumed_run_must_keep_what_shapes_it(void **state)
                          cases[i].message);
         run_config_close(&now);
     }
+    run_config_close(&saved);
+}
+
+static void a_path_is_the_same_however_it_is_spelled(void **state)
+{
+    char absolute[2048];
+    struct run_config saved, now;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(dir_create(test_path("init-adapter"), &err));
+    snprintf(absolute, sizeof absolute, "lora.init=%s/../init-adapter/.",
+             test_path("init-adapter"));
+    const char *const before[] = {absolute, NULL};
+    ASSERT_OK(load(&saved, "", before, &err));
+    ASSERT_OK(load(&now, ", \"lora\": {\"init\": \"init-adapter\"}", NULL, &err));
+    ASSERT_OK(run_config_check_same(&now, &saved, "saved.json", &err));
+    run_config_close(&now);
     run_config_close(&saved);
 }
 
@@ -237,6 +255,7 @@ int main(void)
         cmocka_unit_test(everything_wrong_is_named_with_file_and_key),
         cmocka_unit_test(the_resolved_dump_loads_to_itself),
         cmocka_unit_test(a_resumed_run_must_keep_what_shapes_it),
+        cmocka_unit_test(a_path_is_the_same_however_it_is_spelled),
         cmocka_unit_test(a_constant_schedule_lets_a_run_be_extended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
