@@ -19,7 +19,7 @@
 
 _Noreturn void ft_assert_fail(const char *expr, const char *file, int line);
 
-/* False on overflow; *out is then untouched. */
+/* False on overflow; *out is then meaningless. */
 static inline bool size_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
