@@ -27,8 +27,7 @@ struct model {
     int64_t n_fed;         /* positions in the KV cache */
 };
 
-/* --- linear layers with their adapters ----------------------------------------------------------
- */
+/* --- linear layers with their adapters -------------------------------------------------------- */
 
 static bool is_adapted(const struct model *m, int64_t layer, enum linear_kind k)
 {
@@ -190,8 +189,7 @@ static void attention_bwd(struct model *m, int64_t layer, struct tensor d_x)
         op_rmsnorm_bwd(m->be, d_x, d_norm, x, gain, m->config->rms_eps);
 }
 
-/* --- whole model --------------------------------------------------------------------------------
- */
+/* --- whole model ------------------------------------------------------------------------------ */
 
 static void forward(struct model *m, const int32_t *tokens)
 {
@@ -285,8 +283,7 @@ double model_eval_loss(struct model *m, const struct micro_batch *b)
     return loss_sum;
 }
 
-/* --- generation ---------------------------------------------------------------------------------
- */
+/* --- generation ------------------------------------------------------------------------------- */
 
 void model_start(struct model *m)
 {
@@ -342,8 +339,7 @@ const float *model_feed(struct model *m, const int32_t *tokens, int64_t n)
     return logits.data;
 }
 
-/* --- adapter ------------------------------------------------------------------------------------
- */
+/* --- adapter ---------------------------------------------------------------------------------- */
 
 struct model_params *model_params(struct model *m)
 {
@@ -360,8 +356,7 @@ const struct adapter_pair *model_adapter_pairs(struct model *m)
     return m->pairs;
 }
 
-/* --- creation -----------------------------------------------------------------------------------
- */
+/* --- creation --------------------------------------------------------------------------------- */
 
 /* Options with the defaults filled in. */
 static struct model_options resolved(const struct model_options *o)

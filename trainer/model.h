@@ -78,7 +78,7 @@ double model_train_step(struct model *m, const struct micro_batch *b, double los
                         uint64_t dropout_key);
 double model_eval_loss(struct model *m, const struct micro_batch *b);
 
-/* --- generation ------------------------------------------------------------------------------ */
+/* --- generation ------------------------------------------------------------------------------- */
 
 /* Forgets the KV cache. */
 void model_start(struct model *m);

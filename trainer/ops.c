@@ -95,8 +95,7 @@ static bool sequences_cover(struct backend *be, struct sequences s, int64_t rows
     return ok;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 void op_embed_fwd(struct backend *be, struct tensor x, const struct weight *w,
                   const int32_t *tokens)
@@ -139,8 +138,7 @@ void op_scatter_add_rows(struct backend *be, struct tensor d_x, struct tensor d_
         be->ops->scatter_add_rows(be, d_x.data, d_y.data, index, d_y.rows, d_y.cols);
 }
 
-/* --- RMSNorm ------------------------------------------------------------------------------------
- */
+/* --- RMSNorm ---------------------------------------------------------------------------------- */
 
 void op_rmsnorm_fwd(struct backend *be, struct tensor y, struct tensor x, struct tensor gain,
                     double eps)
@@ -157,8 +155,7 @@ void op_rmsnorm_bwd(struct backend *be, struct tensor d_x, struct tensor d_y, st
         be->ops->rmsnorm_bwd(be, d_x.data, d_y.data, x.data, gain.data, x.rows, x.cols, eps);
 }
 
-/* --- linear layers ------------------------------------------------------------------------------
- */
+/* --- linear layers ---------------------------------------------------------------------------- */
 
 void op_linear_fwd(struct backend *be, struct tensor y, struct tensor x, const struct weight *w,
                    struct tensor bias)
@@ -209,8 +206,7 @@ uint32_t lora_dropout_word(uint64_t key, uint64_t stream, uint64_t element)
     return rng_block_at(key, stream, element / 4).v[element % 4];
 }
 
-/* --- rotary position embedding ------------------------------------------------------------------
- */
+/* --- rotary position embedding ---------------------------------------------------------------- */
 
 void op_rope_table(struct backend *be, struct tensor table, struct tensor inv_freq,
                    const int32_t *positions)
@@ -227,8 +223,7 @@ void op_rope(struct backend *be, struct tensor x, struct tensor table, bool inve
         be->ops->rope(be, x.data, table.data, x.rows, x.cols / table.cols, table.cols / 2, inverse);
 }
 
-/* --- attention ----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 static bool qkv_fit(struct backend *be, struct tensor q, struct tensor k, struct tensor v,
                     struct attention_shape s)
@@ -286,8 +281,7 @@ void op_attention_cached(struct backend *be, struct tensor out, struct tensor q,
         be->ops->attention_cached(be, out.data, q.data, k.data, v.data, q.rows, k.rows, shape);
 }
 
-/* --- SwiGLU, head, optimiser --------------------------------------------------------------------
- */
+/* --- SwiGLU, head, optimiser ------------------------------------------------------------------ */
 
 void op_swiglu_fwd(struct backend *be, struct tensor y, struct tensor gate, struct tensor up)
 {

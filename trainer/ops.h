@@ -14,8 +14,7 @@
 #include "trainer/backend.h"
 #include "trainer/tensor.h"
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* x[t] = row tokens[t] of w, decoded. A token outside the vocabulary is a latched FT_EFORMAT. */
 void op_embed_fwd(struct backend *be, struct tensor x, const struct weight *w,
@@ -28,8 +27,7 @@ void op_gather_rows(struct backend *be, struct tensor y, struct tensor x, const 
 void op_scatter_add_rows(struct backend *be, struct tensor d_x, struct tensor d_y,
                          const int32_t *index);
 
-/* --- RMSNorm: y = x / sqrt(mean(x^2) + eps) * gain ----------------------------------------------
- */
+/* --- RMSNorm: y = x / sqrt(mean(x^2) + eps) * gain -------------------------------------------- */
 
 void op_rmsnorm_fwd(struct backend *be, struct tensor y, struct tensor x, struct tensor gain,
                     double eps);
@@ -37,8 +35,7 @@ void op_rmsnorm_fwd(struct backend *be, struct tensor y, struct tensor x, struct
 void op_rmsnorm_bwd(struct backend *be, struct tensor d_x, struct tensor d_y, struct tensor x,
                     struct tensor gain, double eps);
 
-/* --- linear layers ------------------------------------------------------------------------------
- */
+/* --- linear layers ---------------------------------------------------------------------------- */
 
 /* y = x w^T + bias; bias [1, out] or tensor_none(). */
 void op_linear_fwd(struct backend *be, struct tensor y, struct tensor x, const struct weight *w,
@@ -66,8 +63,7 @@ void op_lora_bwd(struct backend *be, struct tensor d_x, struct tensor d_a, struc
                  struct tensor d_y, struct tensor x, const struct lora *l,
                  struct lora_scratch scratch);
 
-/* --- rotary position embedding ------------------------------------------------------------------
- */
+/* --- rotary position embedding ---------------------------------------------------------------- */
 
 /* table[t] = cosines then sines of positions[t] * inv_freq, [rows, head_dim]. The angle is rounded
  * to fp32 as in transformers. */
@@ -77,8 +73,7 @@ void op_rope_table(struct backend *be, struct tensor table, struct tensor inv_fr
  * also the derivative. */
 void op_rope(struct backend *be, struct tensor x, struct tensor table, bool inverse);
 
-/* --- causal attention with grouped key/value heads ----------------------------------------------
- */
+/* --- causal attention with grouped key/value heads -------------------------------------------- */
 
 struct attention_shape {
     int64_t n_heads, n_kv_heads, head_dim; /* n_heads is a multiple of n_kv_heads */
@@ -105,15 +100,13 @@ void op_attention_bwd(struct backend *be, struct tensor d_q, struct tensor d_k, 
 void op_attention_cached(struct backend *be, struct tensor out, struct tensor q, struct tensor k,
                          struct tensor v, struct attention_shape shape);
 
-/* --- SwiGLU: y = silu(gate) * up ----------------------------------------------------------------
- */
+/* --- SwiGLU: y = silu(gate) * up -------------------------------------------------------------- */
 
 void op_swiglu_fwd(struct backend *be, struct tensor y, struct tensor gate, struct tensor up);
 /* Turns gate into d_gate and up into d_up, in place. */
 void op_swiglu_bwd(struct backend *be, struct tensor gate, struct tensor up, struct tensor d_y);
 
-/* --- head and loss ------------------------------------------------------------------------------
- */
+/* --- head and loss ---------------------------------------------------------------------------- */
 
 /* *loss_sum += sum over rows of -log softmax(x w^T)[target]; d_x, unless absent, becomes the
  * derivative of loss_scale * that sum. Works through the rows in chunks of logits.rows, so that no
@@ -122,8 +115,7 @@ void op_head_loss(struct backend *be, double *loss_sum, struct tensor d_x, struc
                   const struct weight *w, const int32_t *targets, double loss_scale,
                   struct tensor logits);
 
-/* --- optimiser ----------------------------------------------------------------------------------
- */
+/* --- optimiser -------------------------------------------------------------------------------- */
 
 struct adamw_step {
     double lr, beta1, beta2, eps, weight_decay;

@@ -272,8 +272,7 @@ static void the_adapter_starts_as_peft_does(void **state)
     nf4_file_close(base);
 }
 
-/* --- generation ---------------------------------------------------------------------------------
- */
+/* --- generation ------------------------------------------------------------------------------- */
 
 static double token_loss(const float *logits, int64_t vocab, int32_t target)
 {
@@ -329,8 +328,7 @@ static void feeding_a_sequence_in_pieces_gives_the_logits_of_the_whole(void **st
     nf4_file_close(base);
 }
 
-/* --- planning -----------------------------------------------------------------------------------
- */
+/* --- planning --------------------------------------------------------------------------------- */
 
 static void the_plan_counts_every_class(void **state)
 {

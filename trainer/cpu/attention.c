@@ -80,8 +80,7 @@ static void tile_scores(const struct backend *be, const struct head *h, struct w
             w->p[key - k0][i] = -INFINITY;
 }
 
-/* --- forward ------------------------------------------------------------------------------------
- */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* Turns scores into P and updates the running maximum and sum; shrink scales what came before. */
 ALWAYS_INLINE void softmax_step_body(struct workspace *w, int64_t n_keys, int64_t width)
@@ -221,8 +220,7 @@ void cpu_attention_fwd(struct backend *be, float *out, float *lse, const struct 
     cpu_units(be, tiles * a->shape.n_heads, forward_unit, &f);
 }
 
-/* --- backward -----------------------------------------------------------------------------------
- */
+/* --- backward --------------------------------------------------------------------------------- */
 
 /* p: scores -> P; d_s: V d_O^T -> d_S. */
 ALWAYS_INLINE void softmax_gradient_body(struct workspace *w, int64_t n_keys, int64_t width)
@@ -386,8 +384,7 @@ void cpu_attention_bwd(struct backend *be, float *d_q, float *d_k, float *d_v, f
     cpu_range(be, a->rows, 2 * s->n_heads * s->head_dim, group_range, &g);
 }
 
-/* --- against a cache ----------------------------------------------------------------------------
- */
+/* --- against a cache -------------------------------------------------------------------------- */
 
 /* One query: dot products with every key, in tiles for the running softmax. */
 ALWAYS_INLINE void single_query_body(const struct head *h, float *out, struct workspace *w)

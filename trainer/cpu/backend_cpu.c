@@ -45,8 +45,7 @@ void cpu_units(struct backend *be, int64_t n_units,
     pool_run(cpu->pool, (int)tasks, run_units, &u);
 }
 
-/* --- memory and lifetime ------------------------------------------------------------------------
- */
+/* --- memory and lifetime ---------------------------------------------------------------------- */
 
 static void *cpu_alloc(struct backend *be, size_t bytes)
 {

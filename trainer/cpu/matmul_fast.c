@@ -36,8 +36,7 @@ static int64_t round_up(int64_t a, int64_t b)
     return ceil_div(a, b) * b;
 }
 
-/* --- planning -----------------------------------------------------------------------------------
- */
+/* --- planning --------------------------------------------------------------------------------- */
 
 /* Strides are those of the role an operand plays: "vector" runs over rows of
  * the left and columns of the right operand, "k" along the sum. */
@@ -175,8 +174,7 @@ static int64_t shared_floats(int64_t rows, int64_t cols, int64_t k, int64_t kc)
     return round_up(FT_MAX(panels, copies), 16);
 }
 
-/* --- tasks --------------------------------------------------------------------------------------
- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 /* Each task starts on a range of units of its own, so that from one product to the next a core
  * meets the data that its cache holds; done with that, it takes units from the others, as other
@@ -203,8 +201,7 @@ static void run_phase(struct plan *pl, int64_t units, void (*fn)(void *arg, int 
     pool_run(pl->cpu->pool, pl->tasks, fn, pl);
 }
 
-/* --- packing ------------------------------------------------------------------------------------
- */
+/* --- packing ---------------------------------------------------------------------------------- */
 
 static void copy_strided(const float *src, int64_t rs, int64_t cs, int64_t rows, int64_t cols,
                          float *dst, int64_t ld)
@@ -294,8 +291,7 @@ static void fetch_left(const struct plan *pl, int64_t i, int64_t rows, float *bu
         matmul_copy_rows(src, s->k_stride, pl->kc, rows, buf, rows);
 }
 
-/* --- compute ------------------------------------------------------------------------------------
- */
+/* --- compute ---------------------------------------------------------------------------------- */
 
 /* Full tiles go straight to C; partial ones and transposed C pass through a buffer. */
 static void add_tile(float *c, int64_t ldc, const float *tile, int64_t ld, int64_t rows,
@@ -556,8 +552,7 @@ static void multiply_tiled(struct plan *pl, struct cpu_backend *cpu)
     }
 }
 
-/* --- few rows: dot products ---------------------------------------------------------------------
- */
+/* --- few rows: dot products ------------------------------------------------------------------- */
 
 static bool is_dot_shape(const struct matmul *p)
 {
@@ -630,8 +625,7 @@ static void multiply_dots(const struct matmul *p, const struct matmul_kernels *k
     pool_run(cpu->pool, (int)FT_MIN((int64_t)cpu->base.n_threads, d.units), dot_task, &d);
 }
 
-/* --- entry --------------------------------------------------------------------------------------
- */
+/* --- entry ------------------------------------------------------------------------------------ */
 
 size_t matmul_fast_bytes(int n_threads)
 {
@@ -654,8 +648,7 @@ void matmul_fast(struct backend *be, const struct matmul *p)
     multiply_tiled(&pl, pl.cpu);
 }
 
-/* --- small products -----------------------------------------------------------------------------
- */
+/* --- small products --------------------------------------------------------------------------- */
 
 /* Columns [j, j + width) of the product, width a multiple of the lanes. */
 static void tile_columns(const struct matmul_kernels *kernels, struct micro_tile t,

@@ -21,8 +21,7 @@ enum {
     B_AHEAD = 24,    /* steps of k that a kernel fetches in advance */
 };
 
-/* --- portable -----------------------------------------------------------------------------------
- */
+/* --- portable --------------------------------------------------------------------------------- */
 
 /* 16 vector accumulators suit the 32 registers of arm64; 8 those of SSE2. */
 #if defined(__aarch64__)
@@ -128,8 +127,7 @@ ALWAYS_INLINE void prefetch_for_write(const float *p, int64_t floats)
     __builtin_prefetch((const void *)address, 1, 3);
 }
 
-/* --- AVX2 ---------------------------------------------------------------------------------------
- */
+/* --- AVX2 ------------------------------------------------------------------------------------- */
 
 #define AVX2_INLINE CPU_AVX2_CODE ALWAYS_INLINE
 
@@ -333,8 +331,7 @@ static const struct matmul_kernels avx2_kernels = {
     .dots = avx2_dots,
 };
 
-/* --- AVX-512 ------------------------------------------------------------------------------------
- */
+/* --- AVX-512 ---------------------------------------------------------------------------------- */
 
 #define AVX512_INLINE CPU_AVX512_CODE ALWAYS_INLINE
 

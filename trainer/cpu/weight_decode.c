@@ -9,8 +9,7 @@
 
 #include "trainer/cpu/cpu.h"
 
-/* --- NF4: runs of the flattened matrix ----------------------------------------------------------
- */
+/* --- NF4: runs of the flattened matrix -------------------------------------------------------- */
 
 static void nf4_run_portable(const struct nf4_matrix *m, int64_t from, int64_t to, float *dst)
 {
@@ -91,8 +90,7 @@ static void decode_nf4(const struct weight *w, int64_t row0, int64_t n_rows, int
     }
 }
 
-/* --- stored types -------------------------------------------------------------------------------
- */
+/* --- stored types ----------------------------------------------------------------------------- */
 
 enum { MAX_BLOCK = 256 };
 
