@@ -203,7 +203,9 @@ void op_lora_bwd(struct backend *be, struct tensor d_x, struct tensor d_a, struc
 
 uint32_t lora_dropout_word(uint64_t key, uint64_t stream, uint64_t element)
 {
-    return rng_block_at(key, stream, element / 4).v[element % 4];
+    const uint64_t counters = LORA_DROPOUT_RUN / 4, at = element % LORA_DROPOUT_RUN;
+    uint64_t counter = element / LORA_DROPOUT_RUN * counters + at % counters;
+    return rng_block_at(key, stream, counter).v[at / counters];
 }
 
 /* --- rotary position embedding ---------------------------------------------------------------- */

@@ -128,8 +128,10 @@ void op_scale(struct backend *be, struct tensor x, double factor);
 void op_sum_squares(struct backend *be, double *sum, struct tensor x);         /* *sum = ... */
 void op_count_nonfinite(struct backend *be, uint64_t *count, struct tensor x); /* *count = ... */
 
-/* The dropout decision, shared with tests and other backends: feature i of row t is kept where this
- * word is at least dropout * 2^32. */
+/* The dropout decision, shared with tests and other backends: feature i of row t is kept where the
+ * word of element t * in + i is at least dropout * 2^32. The four words of a generator block go to
+ * elements 16 apart within runs of 64, so that 16 blocks side by side give 64 words in order. */
+enum { LORA_DROPOUT_RUN = 64 };
 uint32_t lora_dropout_word(uint64_t key, uint64_t stream, uint64_t element);
 
 #endif

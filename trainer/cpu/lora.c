@@ -20,18 +20,40 @@ struct dropout {
     bool add;
 };
 
-/* One counter gives the words of four elements; a row may start inside a group. */
+/* lora_dropout_word of the LORA_DROPOUT_RUN elements from `run` times that on. */
+ALWAYS_INLINE void dropout_words(uint32_t words[4][LORA_DROPOUT_RUN / 4], uint64_t key,
+                                 uint64_t stream, uint64_t run)
+{
+    const uint64_t counters = LORA_DROPOUT_RUN / 4;
+    for (uint64_t i = 0; i < counters; i++) {
+        struct rng_block block = rng_block_at(key, stream, run * counters + i);
+        words[0][i] = block.v[0];
+        words[1][i] = block.v[1];
+        words[2][i] = block.v[2];
+        words[3][i] = block.v[3];
+    }
+}
+
+ALWAYS_INLINE void drop(float *restrict out, const float *restrict x, const uint32_t *word,
+                        int64_t n, uint32_t threshold, float scale, bool add)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float v = word[i] >= threshold ? x[i] * scale : 0.0f;
+        out[i] = add ? out[i] + v : v;
+    }
+}
+
+/* Rows need not start where a run does. */
 ALWAYS_INLINE void dropout_range_body(void *ctx, int64_t from, int64_t to)
 {
     const struct dropout *j = ctx;
-    int64_t end = to * j->cols;
-    for (int64_t e = from * j->cols; e < end;) {
-        struct rng_block block = rng_block_at(j->key, j->stream, (uint64_t)e / 4);
-        int64_t group_end = FT_MIN(end, e / 4 * 4 + 4);
-        for (; e < group_end; e++) {
-            float v = block.v[e % 4] >= j->threshold ? j->x[e] * j->scale : 0.0f;
-            j->out[e] = j->add ? j->out[e] + v : v;
-        }
+    int64_t end = to * j->cols, next;
+    for (int64_t e = from * j->cols; e < end; e = next) {
+        int64_t run = e / LORA_DROPOUT_RUN, skip = e % LORA_DROPOUT_RUN;
+        uint32_t words[4][LORA_DROPOUT_RUN / 4];
+        dropout_words(words, j->key, j->stream, (uint64_t)run);
+        next = FT_MIN(end, (run + 1) * LORA_DROPOUT_RUN);
+        drop(j->out + e, j->x + e, words[0] + skip, next - e, j->threshold, j->scale, j->add);
     }
 }
 CPU_RANGE(dropout_range)
