@@ -164,6 +164,18 @@ ft_status opt_append(struct opt_set *s, const struct opt *o, str item, ft_error 
     return FT_OK;
 }
 
+ft_status opt_reset(struct opt_set *s, const struct opt *o, ft_error *err)
+{
+    static const size_t bytes[] = {
+        [OPT_BOOL] = sizeof(bool),    [OPT_INT] = sizeof(int64_t),
+        [OPT_FLOAT] = sizeof(double), [OPT_STRING] = sizeof(const char *),
+        [OPT_CHOICE] = sizeof(int),   [OPT_LIST] = sizeof(struct opt_list),
+    };
+    memset(field(s, o), 0, bytes[o->type]);
+    s->given[o - s->table] = false;
+    return o->def == NULL ? FT_OK : store(s, o, str_from(o->def), err);
+}
+
 ft_status opt_unknown(const struct opt_set *s, const char *kind, str name, ft_error *err)
 {
     const char *names[MAX_NAMES];

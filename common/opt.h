@@ -56,6 +56,8 @@ bool opt_given(const struct opt_set *s, const char *name); /* asserts that name 
 FT_NODISCARD ft_status opt_assign(struct opt_set *s, const struct opt *o, str text, ft_error *err);
 /* Appends one item to a list as it is, commas included. */
 FT_NODISCARD ft_status opt_append(struct opt_set *s, const struct opt *o, str item, ft_error *err);
+/* Back to the default, as if the user had not given it. */
+FT_NODISCARD ft_status opt_reset(struct opt_set *s, const struct opt *o, ft_error *err);
 /* FT_EUSAGE: "unknown <kind> NAME; did you mean ...?" */
 FT_NODISCARD ft_status opt_unknown(const struct opt_set *s, const char *kind, str name,
                                    ft_error *err);

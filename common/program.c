@@ -71,8 +71,8 @@ static void print_options(FILE *f, const struct opt *table, size_t n, bool is_co
         option_label(label, sizeof label, &table[i], is_config);
         buf_clear(&text);
         option_text(&text, &table[i], is_config);
-        int width = fprintf(f, "  %-*s", HELP_COLUMN - 2, label);
-        if (width > HELP_COLUMN - 1)
+        fprintf(f, "  %-*s", HELP_COLUMN - 2, label);
+        if (strlen(label) >= HELP_COLUMN - 2) /* no room for a space behind it */
             fprintf(f, "\n%*s", HELP_COLUMN, "");
         if (!text.failed)
             print_wrapped(f, (const char *)text.data, HELP_COLUMN);

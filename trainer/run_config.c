@@ -184,6 +184,9 @@ static ft_status apply_override(struct run_config *c, const char *text, ft_error
     const struct opt *o = opt_find(&c->set, key);
     if (o == NULL)
         return opt_unknown(&c->set, "key", key, err);
+    const char *other = train_options_alternative(o);
+    if (other != NULL)
+        FT_TRY(opt_reset(&c->set, opt_find(&c->set, str_from(other)), err));
     ft_status st = o->type == OPT_LIST ? assign_override_list(c, o, value, err)
                                        : assign_text(c, o, value, NULL, err);
     if (st == FT_EFORMAT)

@@ -116,6 +116,17 @@ bool train_options_is_path(const struct opt *o, str value)
            key_is(o, "lora.init");
 }
 
+const char *train_options_alternative(const struct opt *o)
+{
+    static const char *const pairs[][2] = {{"train.epochs", "train.max_steps"},
+                                           {"schedule.warmup_ratio", "schedule.warmup_steps"}};
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+        for (size_t side = 0; side < 2; side++)
+            if (key_is(o, pairs[i][side]))
+                return pairs[i][1 - side];
+    return NULL;
+}
+
 const char *train_options_no_effect(const struct train_options *v, const struct opt_set *set,
                                     const struct opt *o)
 {

@@ -76,6 +76,10 @@ extern const struct opt train_options_table[TRAIN_OPTIONS];
 /* The value names a file or directory (for run.resume: unless it is auto or never). */
 bool train_options_is_path(const struct opt *o, str value);
 
+/* The key that says the same in another way (train.epochs and train.max_steps, ...), or NULL.
+ * Giving one on the command line takes the other back. */
+const char *train_options_alternative(const struct opt *o);
+
 /* Rules between keys, given what the user set: an option that has no effect under the others is
  * refused, and so are unknown or repeated LoRA targets. Never adjusts anything. */
 FT_NODISCARD ft_status train_options_check(const struct train_options *v, const struct opt_set *set,

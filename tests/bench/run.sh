@@ -20,9 +20,8 @@ heading() {
 }
 
 heading "tokenizer against Hugging Face tokenizers, one thread"
-"$bin/ftprep" export --format tokenizer --base "$model" --out build/bench/tokenizer --force 2> /dev/null ||
-    "$python" tests/reference/make_tok.py --export "$model" build/bench/tokenizer
-"$python" tests/bench/tokenize.py --bin "$bin" --json build/bench/tokenizer/tokenizer.json --tokenizer "$model"
+"$bin/ftprep" export --format merged --base "$model" --out build/bench/merged --force > /dev/null
+"$python" tests/bench/tokenize.py --bin "$bin" --json build/bench/merged/tokenizer.json --tokenizer "$model"
 heading "quantise against bitsandbytes, two threads"
 "$python" tests/bench/quantize.py "$bin/ftprep" "$model"
 heading "build: rows a second, one and two threads"

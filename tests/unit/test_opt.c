@@ -45,6 +45,9 @@ static void defaults_apply_and_assignments_replace_them(void **state)
     opt_value_json(&b, &s, opt_find(&s, STR("name")));
     assert_true(str_is(buf_view(&b), "[\"p\", \"q\", \"r\"]\"fast\"null"));
     buf_free(&b);
+    ASSERT_OK(opt_reset(&s, opt_find(&s, STR("items")), &err));
+    ASSERT_OK(opt_reset(&s, opt_find(&s, STR("mode")), &err));
+    assert_true(v.items.n == 2 && v.mode == 1 && !opt_given(&s, "mode"));
     opt_set_destroy(&s);
 }
 

@@ -70,6 +70,21 @@ static void paths_in_the_file_are_relative_to_it_and_overrides_to_the_caller(voi
     run_config_close(&c);
 }
 
+static void an_override_takes_the_alternative_key_back(void **state)
+{
+    struct run_config c;
+    ft_error err;
+    const char *overrides[] = {"train.max_steps=7", "schedule.warmup_ratio=0.5", NULL};
+    (void)state;
+    ASSERT_OK(load(&c, ", \"train\": {\"epochs\": 3}, \"schedule\": {\"warmup_steps\": 9}",
+                   overrides, &err));
+    assert_int_equal(c.values.train.max_steps, 7);
+    assert_false(opt_given(&c.set, "train.epochs"));
+    assert_int_equal(c.values.schedule.warmup_steps, 0);
+    assert_false(opt_given(&c.set, "schedule.warmup_steps"));
+    run_config_close(&c);
+}
+
 static void prompts_keep_their_commas(void **state)
 {
     struct run_config c;
@@ -251,6 +266,7 @@ int main(void)
         cmocka_unit_test(every_row_of_the_table_is_filled),
         cmocka_unit_test(defaults_file_and_overrides_apply_in_that_order),
         cmocka_unit_test(paths_in_the_file_are_relative_to_it_and_overrides_to_the_caller),
+        cmocka_unit_test(an_override_takes_the_alternative_key_back),
         cmocka_unit_test(prompts_keep_their_commas),
         cmocka_unit_test(everything_wrong_is_named_with_file_and_key),
         cmocka_unit_test(the_resolved_dump_loads_to_itself),
