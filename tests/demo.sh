@@ -68,9 +68,10 @@ ask() {
     question=$1
     shift
     set -- "$fttrain" generate --base "$base" "$@" --max-tokens 48 --prompt "$question"
+    echo
     print_command "$@"
     answer=$("$@") || fail "the question was not answered"
-    printf '%s\n\n' "$answer"
+    printf '%s\n' "$answer"
 }
 
 # check_answer WORD...: the answer must hold every one.
@@ -142,7 +143,7 @@ ask "$question_2" --adapter "$run/adapter"
 check_answer "ftprep quantize"
 ask "$question_3" --adapter "$run/adapter"
 check_answer "stopped" "saved"
-echo "all three are right"
+printf '\nall three are right\n'
 
 heading "6. What is where"
 where() {
