@@ -320,6 +320,25 @@ PY
     [[ "$output" == *"d.tmp.999999999 is left from a build that did not finish"* ]]
 }
 
+# --- the format ------------------------------------------------------------------------------------
+
+@test "a reader written from the documentation gives the same tokens and labels" {
+    rows 3000 > "$tmp/r.jsonl"
+    build --out "$tmp/d" --eval-fraction 0.2 --shard-bytes 20000 "$tmp/r.jsonl" > /dev/null
+    python3 tests/reference/read_dataset.py "$tmp/d" > "$tmp/python"
+    "$bin/ftprep" inspect "$tmp/d" --json > "$tmp/inspect"
+    cmp "$tmp/python" "$tmp/inspect"
+    [ "$(wc -l < "$tmp/python")" -eq 3000 ]
+}
+
+@test "the golden data set reads to the same tokens and is built to them again" {
+    "$bin/ftprep" verify tests/golden/dataset/v1
+    "$bin/ftprep" inspect tests/golden/dataset/v1 --json | cmp - tests/golden/dataset/expected.jsonl
+    cd tests/golden/dataset
+    build --max-length 256 --eval-fraction 0.4 --on-error skip --shard-bytes 4096 --out "$tmp/again" rows.jsonl > /dev/null
+    "$bin/ftprep" inspect "$tmp/again" --json | cmp - expected.jsonl
+}
+
 # --- verify and inspect ----------------------------------------------------------------------------
 
 @test "verify finds one changed byte in every file and names it" {
