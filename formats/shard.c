@@ -44,15 +44,18 @@ static size_t record_bytes(uint32_t n_tokens, uint32_t n_spans, uint32_t token_b
 struct shard_writer {
     struct file_writer file;
     struct compressor *zstd;
+    const struct shard_executor *executor;
+    struct shard_job *jobs; /* [depth]; a ring of blocks that are closed and not written */
+    size_t depth, first_job, n_jobs;
     uint32_t token_bytes, n_blocks;
     struct shard_counts counts;
-    struct buf raw;    /* the open block */
-    struct buf packed; /* its compressed form */
+    uint64_t taken; /* bytes of closed blocks */
+    struct buf raw; /* the open block */
     struct buf index, table;
 };
 
 ft_status shard_writer_create(struct shard_writer **out, const char *path, uint32_t token_bytes,
-                              int level, ft_error *err)
+                              int level, const struct shard_executor *executor, ft_error *err)
 {
     static const uint8_t zeros[SHARD_HEADER_BYTES];
     struct shard_writer *w = NULL;
@@ -61,6 +64,9 @@ ft_status shard_writer_create(struct shard_writer **out, const char *path, uint3
     FT_ASSERT(token_bytes == 2 || token_bytes == 4);
     FT_TRY(mem_new(&w, 1, sizeof *w, "a shard writer", err));
     w->token_bytes = token_bytes;
+    w->executor = executor;
+    w->depth = FT_MAX(executor->depth, (size_t)1);
+    FT_GOTO(mem_new(&w->jobs, w->depth, sizeof *w->jobs, "a shard writer", err));
     FT_GOTO(compressor_create(&w->zstd, level, err));
     FT_GOTO(file_writer_open(&w->file, path, err));
     file_write(&w->file, zeros, sizeof zeros); /* known at the end */
@@ -71,21 +77,59 @@ out:
     return st;
 }
 
+void shard_job_run(struct shard_job *job, struct compressor *c)
+{
+    buf_clear(&job->packed);
+    job->hash = hash64(job->raw.data, job->raw.len);
+    /* The error reaches the writer with the job. */
+    job->error.status =
+        compressor_append(&job->packed, c, job->raw.data, job->raw.len, &job->error);
+}
+
+static struct shard_job *take_job(struct shard_writer *w)
+{
+    struct shard_job *job = &w->jobs[w->first_job];
+    if (w->executor->submit != NULL)
+        w->executor->wait(w->executor->ctx, job);
+    w->first_job = (w->first_job + 1) % w->depth;
+    w->n_jobs--;
+    return job;
+}
+
+static ft_status write_oldest_block(struct shard_writer *w, ft_error *err)
+{
+    struct shard_job *job = take_job(w);
+    if (job->error.status != FT_OK) {
+        *err = job->error;
+        return err->status;
+    }
+    buf_u64le(&w->table, w->file.written);
+    buf_u64le(&w->table, job->hash);
+    buf_u32le(&w->table, (uint32_t)job->packed.len);
+    buf_u32le(&w->table, (uint32_t)job->raw.len);
+    file_write(&w->file, job->packed.data, job->packed.len);
+    return buf_status(&w->table, "the block table", err);
+}
+
 static ft_status close_block(struct shard_writer *w, ft_error *err)
 {
+    FT_TRY(buf_status(&w->raw, "a shard block", err));
     if (w->raw.len == 0)
         return FT_OK;
-    FT_TRY(buf_status(&w->raw, "a shard block", err));
-    buf_clear(&w->packed);
-    FT_TRY(compressor_append(&w->packed, w->zstd, w->raw.data, w->raw.len, err));
-    buf_u64le(&w->table, w->file.written);
-    buf_u64le(&w->table, hash64(w->raw.data, w->raw.len));
-    buf_u32le(&w->table, (uint32_t)w->packed.len);
-    buf_u32le(&w->table, (uint32_t)w->raw.len);
-    file_write(&w->file, w->packed.data, w->packed.len);
-    w->n_blocks++;
+    if (w->n_jobs == w->depth)
+        FT_TRY(write_oldest_block(w, err));
+    struct shard_job *job = &w->jobs[(w->first_job + w->n_jobs++) % w->depth];
+    struct buf emptied = job->raw;
+    job->raw = w->raw;
+    w->raw = emptied;
     buf_clear(&w->raw);
-    return buf_status(&w->table, "the block table", err);
+    w->taken += job->raw.len;
+    w->n_blocks++;
+    if (w->executor->submit != NULL)
+        w->executor->submit(w->executor->ctx, job);
+    else
+        shard_job_run(job, w->zstd);
+    return FT_OK;
 }
 
 static void write_spans(struct buf *raw, const struct shard_sample *s)
@@ -150,7 +194,7 @@ ft_status shard_writer_add(struct shard_writer *w, const struct shard_sample *s,
 
 uint64_t shard_writer_bytes(const struct shard_writer *w)
 {
-    return w->file.written + w->index.len + w->table.len;
+    return w->taken + w->raw.len + w->index.len;
 }
 
 const struct shard_counts *shard_writer_counts(const struct shard_writer *w)
@@ -181,6 +225,8 @@ ft_status shard_writer_commit(struct shard_writer *w, ft_error *err)
 {
     static const uint8_t zeros[8];
     ft_status st = close_block(w, err);
+    while (st == FT_OK && w->n_jobs > 0)
+        st = write_oldest_block(w, err);
     if (st == FT_OK) {
         file_write(&w->file, zeros, (size_t)(-w->file.written & 7));
         uint64_t index_at = w->file.written, table_at = index_at + w->index.len;
@@ -197,10 +243,16 @@ void shard_writer_abort(struct shard_writer *w)
 {
     if (w == NULL)
         return;
+    while (w->n_jobs > 0)
+        take_job(w); /* somebody may still be at it */
+    for (size_t i = 0; w->jobs != NULL && i < w->depth; i++) {
+        buf_free(&w->jobs[i].raw);
+        buf_free(&w->jobs[i].packed);
+    }
+    mem_free(w->jobs);
     file_writer_abort(&w->file);
     compressor_destroy(w->zstd);
     buf_free(&w->raw);
-    buf_free(&w->packed);
     buf_free(&w->index);
     buf_free(&w->table);
     mem_free(w);

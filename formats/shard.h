@@ -40,14 +40,36 @@ uint32_t shard_token_bytes(int64_t n_vocab);
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+/* A closed block on its way into the file. Compressing it is most of the work of writing and needs
+ * nothing else, so it may happen on any thread. */
+struct shard_job {
+    struct buf raw, packed;
+    uint64_t hash;
+    ft_error error;
+    void *user; /* for the executor */
+};
+void shard_job_run(struct shard_job *job, struct compressor *c);
+
+/* Who compresses: submit takes a job and gets shard_job_run called for it, on any thread, with a
+ * compressor of the writer's level; wait returns when that has happened. Blocks are written in
+ * order whatever the executor does. submit == NULL: the writer compresses by itself. */
+struct shard_executor {
+    void (*submit)(void *ctx, struct shard_job *job);
+    void (*wait)(void *ctx, struct shard_job *job);
+    void *ctx;
+    size_t depth; /* jobs that may be under way at once, for one writer */
+};
+
 struct shard_writer;
 
+/* executor is borrowed; its submit may become NULL between calls, when every job has been run. */
 FT_NODISCARD ft_status shard_writer_create(struct shard_writer **out, const char *path,
-                                           uint32_t token_bytes, int level, ft_error *err);
+                                           uint32_t token_bytes, int level,
+                                           const struct shard_executor *executor, ft_error *err);
 /* 1 to SHARD_MAX_TOKENS tokens, ids that fit the width, valid spans: asserted. */
 FT_NODISCARD ft_status shard_writer_add(struct shard_writer *w, const struct shard_sample *s,
                                         ft_error *err);
-/* Bytes in the file so far; the open block is not counted. */
+/* Bytes taken so far, before compression. */
 uint64_t shard_writer_bytes(const struct shard_writer *w);
 const struct shard_counts *shard_writer_counts(const struct shard_writer *w);
 /* Writes the open block, index and header and publishes the file; frees the writer either way. */

@@ -30,7 +30,15 @@ struct row {
     const char *message; /* of an invalid row, in the batch's arena */
 };
 
+/* What workers do: encode a batch, or compress a block of the sink. */
+struct task {
+    struct batch *batch;
+    struct shard_job *job; /* NULL for a batch */
+    bool busy;             /* under way; guarded by pipeline.lock */
+};
+
 struct batch {
+    struct task task;
     struct row rows[BATCH_ROWS];
     size_t n_rows;
     uint32_t source;
@@ -40,14 +48,16 @@ struct batch {
     struct buf spans;  /* struct loss_span */
     struct arena messages;
     ft_error fatal; /* status != FT_OK: what ends the run behind the rows of this batch */
-    bool done;      /* guarded by pipeline.lock */
 };
 
 struct pipeline {
     const struct pipeline_options *options;
     struct sink *sink;
     struct manifest *manifest;
-    struct queue empty, work, order; /* of batches */
+    struct queue empty, order; /* of batches */
+    struct queue work;         /* of tasks */
+    struct task *compressions; /* [n_compressions] for the sink's blocks */
+    size_t n_compressions;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t in_flight; /* bytes of text between reader and writer */
@@ -82,7 +92,7 @@ static void reset_batch(struct batch *b)
     arena_destroy(&b->messages);
     b->n_rows = 0;
     b->fatal.status = FT_OK;
-    b->done = false;
+    b->task = (struct task){.batch = b, .busy = true};
 }
 
 /* Waits until the text fits the budget or nothing else is under way. */
@@ -125,7 +135,7 @@ static void send_batch(struct reader *r)
     enter_budget(r->p, b->text.len);
     /* Order first: the writer must know a batch before it can be done. */
     queue_push(&r->p->order, b);
-    queue_push(&r->p->work, b);
+    queue_push(&r->p->work, &b->task);
 }
 
 static ft_status add_row(struct reader *r, const struct jsonl_row *in, ft_error *err)
@@ -185,7 +195,6 @@ static void reader_main(struct pipeline *p)
             r.batch->fatal = err;
         send_batch(&r);
     }
-    queue_close(&p->work);
     queue_close(&p->order);
 }
 
@@ -194,6 +203,7 @@ static void reader_main(struct pipeline *p)
 struct worker {
     struct pipeline *p;
     struct tok_encoder *encoder;
+    struct compressor *zstd;
     struct conversation conversation;
     struct chat_text text;
     struct tok_ids ids;
@@ -309,32 +319,88 @@ static void convert_batch(struct worker *w, struct batch *b)
         }
 }
 
+static ft_status worker_create(struct worker *w, struct pipeline *p, ft_error *err)
+{
+    *w = (struct worker){.p = p};
+    FT_TRY(compressor_create(&w->zstd, (int)p->manifest->options.compression_level, err));
+    return tok_encoder_create(&w->encoder, p->options->tok, err);
+}
+
+static void worker_destroy(struct worker *w)
+{
+    conversation_free(&w->conversation);
+    chat_text_free(&w->text);
+    tok_ids_free(&w->ids);
+    buf_free(&w->mask);
+    tok_encoder_destroy(w->encoder);
+    compressor_destroy(w->zstd);
+}
+
+static void fail_batch(struct batch *b, const ft_error *failure)
+{
+    b->n_rows = 0;
+    b->fatal = *failure;
+}
+
+/* A worker that could not be set up gives its error to every task it takes. */
+static void run_task(struct worker *w, struct task *t, const ft_error *failure)
+{
+    bool ready = failure->status == FT_OK;
+    if (t->job != NULL && ready)
+        shard_job_run(t->job, w->zstd);
+    else if (t->job != NULL)
+        t->job->error = *failure;
+    else if (ready)
+        convert_batch(w, t->batch);
+    else
+        fail_batch(t->batch, failure);
+}
+
 static void worker_main(struct pipeline *p)
 {
-    struct worker w = {.p = p};
-    struct batch *b;
-    ft_error err = {0};
-    ft_status st = tok_encoder_create(&w.encoder, p->options->tok, &err);
-    while ((b = queue_pop(&p->work)) != NULL) {
-        if (st == FT_OK) {
-            convert_batch(&w, b);
-        } else {
-            b->n_rows = 0;
-            b->fatal = err;
-        }
+    struct worker w;
+    struct task *t;
+    ft_error failure = {0};
+    failure.status = worker_create(&w, p, &failure);
+    while ((t = queue_pop(&p->work)) != NULL) {
+        run_task(&w, t, &failure);
         pthread_mutex_lock(&p->lock);
-        b->done = true;
+        t->busy = false;
         pthread_cond_broadcast(&p->changed);
         pthread_mutex_unlock(&p->lock);
     }
-    conversation_free(&w.conversation);
-    chat_text_free(&w.text);
-    tok_ids_free(&w.ids);
-    buf_free(&w.mask);
-    tok_encoder_destroy(w.encoder);
+    worker_destroy(&w);
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
+
+static void wait_for(struct pipeline *p, const struct task *t)
+{
+    pthread_mutex_lock(&p->lock);
+    while (t->busy)
+        pthread_cond_wait(&p->changed, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Only the writer submits and waits, so a task whose job is NULL is free. */
+static void submit_compression(void *ctx, struct shard_job *job)
+{
+    struct pipeline *p = ctx;
+    struct task *t = p->compressions;
+    while (t->job != NULL)
+        t++;
+    FT_ASSERT(t < p->compressions + p->n_compressions);
+    *t = (struct task){.job = job, .busy = true};
+    job->user = t;
+    queue_push(&p->work, t);
+}
+
+static void wait_for_compression(void *ctx, struct shard_job *job)
+{
+    struct task *t = job->user;
+    wait_for(ctx, t);
+    t->job = NULL;
+}
 
 static ft_status add_example(struct report_line *line, struct manifest *m, const struct batch *b,
                              const struct row *row, const char *text, ft_error *err)
@@ -405,10 +471,7 @@ static ft_status write_row(struct pipeline *p, const struct batch *b, const stru
 
 static ft_status write_batch(struct pipeline *p, struct batch *b, ft_error *err)
 {
-    pthread_mutex_lock(&p->lock);
-    while (!b->done)
-        pthread_cond_wait(&p->changed, &p->lock);
-    pthread_mutex_unlock(&p->lock);
+    wait_for(p, &b->task);
     if (atomic_load(p->options->stop)) /* its rows may be half done */
         return ft_fail(err, FT_ESTOP, "stopped on request; nothing was written");
     for (size_t i = 0; i < b->n_rows; i++)
@@ -452,6 +515,7 @@ static void writer_main(struct pipeline *p)
     pthread_mutex_unlock(&p->lock);
     queue_close(&p->empty);
     queue_close(&p->order);
+    queue_close(&p->work); /* workers still finish what is in it */
     if (st == FT_OK)
         progress_finish(&progress, done, "");
 }
@@ -482,21 +546,25 @@ static void free_batches(struct batch *batches, size_t n)
 
 ft_status pipeline_run(struct sink *sink, const struct pipeline_options *o, ft_error *err)
 {
-    size_t n_batches = (size_t)o->n_workers * 4 + 4;
+    size_t n_batches = (size_t)o->n_workers * 4 + 4, depth = (size_t)o->n_workers * 2;
     struct batch *batches = NULL;
     struct pool *pool = NULL;
     ft_status st;
-    struct pipeline p = {.options = o, .sink = sink, .manifest = sink->manifest};
+    struct pipeline p = {
+        .options = o, .sink = sink, .manifest = sink->manifest, .n_compressions = depth * SPLITS};
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.changed, NULL);
     FT_GOTO(mem_new(&batches, n_batches, sizeof *batches, "batches of rows", err));
     FT_GOTO(queue_init(&p.empty, n_batches, err));
-    FT_GOTO(queue_init(&p.work, n_batches, err));
+    FT_GOTO(queue_init(&p.work, n_batches + p.n_compressions, err)); /* never full */
+    FT_GOTO(mem_new(&p.compressions, p.n_compressions, sizeof *p.compressions, "tasks", err));
     FT_GOTO(queue_init(&p.order, n_batches, err));
     FT_GOTO(pool_create(&pool, o->n_workers + 2, err));
     for (size_t i = 0; i < n_batches; i++)
         FT_ASSERT(queue_push(&p.empty, &batches[i]));
+    sink->executor = (struct shard_executor){submit_compression, wait_for_compression, &p, depth};
     pool_run(pool, o->n_workers + 2, stage_main, &p);
+    sink->executor = (struct shard_executor){0}; /* all submitted blocks are compressed */
     st = p.error.status;
     if (st != FT_OK)
         *err = p.error;
@@ -506,6 +574,7 @@ out:
     queue_destroy(&p.work);
     queue_destroy(&p.order);
     free_batches(batches, n_batches);
+    mem_free(p.compressions);
     pthread_cond_destroy(&p.changed);
     pthread_mutex_destroy(&p.lock);
     return st;

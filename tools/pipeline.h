@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows -> samples on several threads: one reads and cuts the sources into batches of rows, n parse,
- * render and encode, one writes in input order. Nothing that is written depends on how many there
- * are. Memory: a fixed number of batches, and at most one batch beyond the byte budget, so a huge
- * row travels alone. */
+ * render, encode and compress, one writes in input order. Nothing that is written depends on how
+ * many there are. Memory: a fixed number of batches, and at most one batch beyond the byte budget,
+ * so a huge row travels alone. */
 #ifndef TOOLS_PIPELINE_H
 #define TOOLS_PIPELINE_H
 

@@ -44,7 +44,7 @@ static ft_status open_shard(struct sink *s, enum dataset_split split, ft_error *
     if (path == NULL)
         return ft_fail_memory(err, strlen(s->dir), "a path");
     return shard_writer_create(&s->open[split], path, m->token_bytes,
-                               (int)m->options.compression_level, err);
+                               (int)m->options.compression_level, &s->executor, err);
 }
 
 static ft_status close_shard(struct sink *s, enum dataset_split split, ft_error *err)

@@ -12,6 +12,7 @@ struct sink {
     const char *dir;           /* borrowed; exists */
     struct manifest *manifest; /* borrowed; splits are filled in */
     struct shard_writer *open[SPLITS];
+    struct shard_executor executor; /* who compresses; zeroed = the caller of sink_add */
 };
 
 /* The part that a sample of a source with this use belongs to. For SOURCE_BOTH its tokens decide,

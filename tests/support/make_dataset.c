@@ -65,6 +65,8 @@ static void add_sample(struct shard_writer *w, struct split_info *info, const st
     free(tokens);
 }
 
+static const struct shard_executor own_thread;
+
 static void make_shards(struct manifest *out, const struct made *m, enum dataset_split s, size_t n)
 {
     struct split_info *info = &out->splits[s].info;
@@ -76,7 +78,7 @@ static void make_shards(struct manifest *out, const struct made *m, enum dataset
         char name[32];
         snprintf(name, sizeof name, "%s-%05zu.shard", split_names[s], out->splits[s].n_shards);
         ASSERT_OK(shard_writer_create(&w, path_join(&out->arena, m->dir, name), out->token_bytes, 1,
-                                      &err));
+                                      &own_thread, &err));
         for (uint64_t i = first; i < FT_MIN(first + per_shard, (uint64_t)n); i++)
             add_sample(w, info, m, s, i);
         struct shard_counts counts = *shard_writer_counts(w);
