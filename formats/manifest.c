@@ -104,8 +104,8 @@ static void put_options(struct buf *b, const struct manifest_options *o)
                "\"strict\": %s, \"content_specials\": \"%s\", \"eval_fraction\": %s, "
                "\"shard_bytes\": %" PRId64 ", \"compression_level\": %" PRId64 "}",
                o->max_length, o->truncate ? "truncate" : "drop", o->skip_errors ? "skip" : "stop",
-               o->strict ? "true" : "false", o->parse_specials ? "parse" : "literal",
-               fraction, o->shard_bytes, o->compression_level);
+               o->strict ? "true" : "false", o->parse_specials ? "parse" : "literal", fraction,
+               o->shard_bytes, o->compression_level);
 }
 
 static void put_file(struct buf *b, const struct manifest_file *f)

@@ -43,7 +43,7 @@ suite() {
     fi
 }
 
-build() { make --no-print-directory -j"$jobs" "$@"; }
+build=(make --no-print-directory "-j$jobs")
 
 # unit CONFIG DIRECTORY PATTERN...: the cmocka programs of one build.
 unit() {
@@ -57,15 +57,15 @@ unit() {
 
 suite tree tests/check_tree.sh --self-test
 suite format bash -c 'clang-format --dry-run -Werror $(find common formats tools trainer tests -name "*.[ch]")'
-suite build/release build tests
+suite build/release "${build[@]}" tests
 unit release build/release build/release/tests/unit/test_* build/release/tests/ops/test_*
 for f in tests/cli/*.bats; do
     suite "cli/$(basename "$f" .bats)" bats --tap "$f"
 done
 if [ "$tier" = all ]; then
-    suite build/clang build CC=clang tests
-    suite build/arm64 make --no-print-directory arm64 -j"$jobs"
-    suite build/asan build config=asan tests
+    suite build/clang "${build[@]}" CC=clang tests
+    suite build/arm64 "${build[@]}" arm64
+    suite build/asan "${build[@]}" config=asan tests
     unit asan build/asan build/asan/tests/unit/test_* build/asan/tests/ops/test_*
     for bin in build/asan/tests/fuzz/replay_*; do
         [ -x "$bin" ] || continue
@@ -73,7 +73,7 @@ if [ "$tier" = all ]; then
         suite "replay/$name" "$bin" "tests/fuzz/corpus/$name"
     done
     [ ! -x tests/fault_sweep.sh ] || suite faults tests/fault_sweep.sh build/asan
-    suite build/tsan build config=tsan tests
+    suite build/tsan "${build[@]}" config=tsan tests
     unit tsan build/tsan build/tsan/tests/unit/test_thread build/tsan/tests/unit/test_{pipeline,build,ops,model}
     for f in tests/train/*.bats; do
         suite "train/$(basename "$f" .bats)" bats --tap "$f"
