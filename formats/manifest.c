@@ -476,6 +476,7 @@ static ft_status get_report_line(struct report_line *out, struct manifest *m, co
 static ft_status get_report(struct manifest *m, const json *root, ft_error *err)
 {
     const json *report, *fates, *notes;
+    uint64_t rows, tokens;
     FT_TRY(json_need(&report, root, "report", JSON_OBJECT, err));
     FT_TRY(json_need(&fates, report, "fates", JSON_OBJECT, err));
     FT_TRY(json_need(&notes, report, "notes", JSON_OBJECT, err));
@@ -487,6 +488,10 @@ static ft_status get_report(struct manifest *m, const json *root, ft_error *err)
         if (get_report_line(&m->report.notes[n], m, notes, row_note_names[n], "amount", err) !=
             FT_OK)
             return ft_wrap(err, "report.notes.%s", row_note_names[n]);
+    FT_TRY(get_count(&rows, report, "rows", MAX_COUNT, err));
+    FT_TRY(get_count(&tokens, report, "tokens", MAX_COUNT, err));
+    if (rows != report_rows(&m->report) || tokens != report_tokens(&m->report))
+        return ft_fail(err, FT_EFORMAT, "report: the fates do not add up to the totals");
     return FT_OK;
 }
 
