@@ -47,6 +47,8 @@ def pad(rows):
 
 
 def peer(base, steps_file):
+    # Idle threads sleep: on a shared machine spinning ones starve the others, to the peer's loss.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import torch
     from peft import LoraConfig, get_peft_model
     from make_adapter import SEVEN

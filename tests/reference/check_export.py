@@ -18,6 +18,7 @@ import sys
 
 import gguf
 import numpy as np
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads starve each other on a busy machine
 import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads starve each other on a busy machine
 import torch
 from peft import LoraConfig, get_peft_model
 
@@ -64,6 +65,8 @@ def train_torch(model, samples, steps, per_step):
         optimizer.step()
         optimizer.zero_grad()
         history.append((total, norm))
+        if (step + 1) % 10 == 0:
+            print(f"torch: step {step + 1} of {steps}, loss {total:.4f}", file=sys.stderr, flush=True)
     return history
 
 
