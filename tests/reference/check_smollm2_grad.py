@@ -51,6 +51,7 @@ def main():
     parser.add_argument("--tool", default="build/release/tests/tools/train_step")
     parser.add_argument("--flag", action="append", default=[], help="passed to the tool")
     options = parser.parse_args()
+    torch.manual_seed(7)
     rng = np.random.default_rng(7)
     with tempfile.TemporaryDirectory() as directory:
         model = load_model(options.base)
