@@ -15,7 +15,7 @@ enum { TILE = 64, HEAD = ATTENTION_MAX_HEAD_DIM };
 
 /* Private memory of a thread. */
 struct workspace {
-    float q[HEAD][TILE];                  /* transposed queries times the scale */
+    float q[HEAD][TILE];                  /* transposed queries */
     float d_out[HEAD][TILE];              /* transposed */
     float p[TILE][TILE], d_s[TILE][TILE]; /* [keys][queries] */
     float acc[TILE][HEAD];                /* output or d_q of the tile */
@@ -45,14 +45,12 @@ static struct query_tile query_tile_at(const struct head *h, int64_t i0)
     return t;
 }
 
-/* dst[c][r] = src[r][c] * scale; columns from n to width are zero. */
-static void transpose_in(float (*dst)[TILE], const float *src, int64_t ld, int64_t n, int64_t width,
-                         int64_t cols, float scale)
+/* dst[c][r] = src[r][c] for n rows of the head; columns from n to width are zero. */
+static void transpose_in(float (*dst)[TILE], const float *src, const struct head *h, int64_t n,
+                         int64_t width)
 {
-    for (int64_t r = 0; r < n; r++)
-        for (int64_t c = 0; c < cols; c++)
-            dst[c][r] = src[r * ld + c] * scale;
-    for (int64_t c = 0; c < cols; c++)
+    cpu_transpose(dst[0], TILE, src, h->ld_q, n, h->head_dim);
+    for (int64_t c = 0; c < h->head_dim; c++)
         for (int64_t r = n; r < width; r++)
             dst[c][r] = 0;
 }
@@ -65,7 +63,7 @@ static void tile_scores(const struct backend *be, const struct head *h, struct w
         .m = n_keys,
         .n = t->width,
         .k = h->head_dim,
-        .alpha = 1,
+        .alpha = h->scale,
         .a = h->k + k0 * h->ld_kv,
         .a_row = h->ld_kv,
         .a_col = 1,
@@ -141,7 +139,7 @@ static void forward_tile(const struct backend *be, const struct head *h, int64_t
                          float *lse, struct workspace *w)
 {
     struct query_tile t = query_tile_at(h, i0);
-    transpose_in(w->q, h->q + i0 * h->ld_q, h->ld_q, t.n, t.width, h->head_dim, h->scale);
+    transpose_in(w->q, h->q + i0 * h->ld_q, h, t.n, t.width);
     for (int64_t i = 0; i < t.width; i++) {
         w->most[i] = -INFINITY;
         w->sum[i] = 0;
@@ -313,8 +311,8 @@ static void backward_head(const struct backend *be, const struct head *h, float 
 {
     for (int64_t i0 = 0; i0 < h->n_queries; i0 += TILE) {
         struct query_tile t = query_tile_at(h, i0);
-        transpose_in(w->q, h->q + i0 * h->ld_q, h->ld_q, t.n, t.width, h->head_dim, h->scale);
-        transpose_in(w->d_out, h->d_out + i0 * h->ld_q, h->ld_q, t.n, t.width, h->head_dim, 1);
+        transpose_in(w->q, h->q + i0 * h->ld_q, h, t.n, t.width);
+        transpose_in(w->d_out, h->d_out + i0 * h->ld_q, h, t.n, t.width);
         output_dots(h, &t, w);
         for (int64_t i = 0; i < t.width; i++) /* a padding query gets P = 0 */
             w->lse[i] = i < t.n ? h->lse[(i0 + i) * h->ld_lse] : INFINITY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chooses between the matrix products. */
-#include "trainer/cpu/matmul.h"
+#include "trainer/cpu/matmul_kernels.h"
 
 void cpu_matmul(struct backend *be, const struct matmul *p)
 {
@@ -17,4 +17,10 @@ void cpu_tile(const struct backend *be, const struct tile *t)
         tile_ref(t);
     else
         tile_fast(t);
+}
+
+void cpu_transpose(float *dst, int64_t ld_dst, const float *src, int64_t ld_src, int64_t rows,
+                   int64_t cols)
+{
+    matmul_kernels()->transpose(src, ld_src, rows, cols, dst, ld_dst, false);
 }

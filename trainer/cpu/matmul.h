@@ -64,6 +64,10 @@ struct tile {
 };
 void cpu_tile(const struct backend *be, const struct tile *t);
 
+/* dst[c * ld_dst + r] = src[r * ld_src + c] */
+void cpu_transpose(float *dst, int64_t ld_dst, const float *src, int64_t ld_src, int64_t rows,
+                   int64_t cols);
+
 /* matmul_ref.c */
 void matmul_ref(struct backend *be, const struct matmul *p);
 void tile_ref(const struct tile *t);
