@@ -21,7 +21,7 @@ heading() {
 
 heading "tokenizer against Hugging Face tokenizers, one thread"
 "$bin/ftprep" export --format merged --base "$model" --out build/bench/merged --force > /dev/null
-"$python" tests/bench/tokenize.py --bin "$bin" --json build/bench/merged/tokenizer.json --tokenizer "$model"
+"$python" tests/bench/encode.py --bin "$bin" --json build/bench/merged/tokenizer.json --tokenizer "$model"
 heading "quantise against bitsandbytes, two threads"
 "$python" tests/bench/quantize.py "$bin/ftprep" "$model"
 heading "build: rows a second, one and two threads"

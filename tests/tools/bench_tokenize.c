@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bench_tokenize TOKENIZER FILE: one thread over a text cut into documents, as a JSON line
- * for tests/bench/tokenize.py. A document ends at the first newline behind DOCUMENT_BYTES. */
+ * for tests/bench/encode.py. A document ends at the first newline behind DOCUMENT_BYTES. */
 #include <stdio.h>
 #include <time.h>
 

@@ -5,7 +5,7 @@
 Both encode the same documents (about 4 kB each) and must give the same number of tokens. Prints one
 JSON line: MB per second of processor time of both, and their ratio.
 
-usage: make tests && python3 tests/bench/tokenize.py --bin build/release --json tokenizer.json
+usage: make tests && python3 tests/bench/encode.py --bin build/release --json tokenizer.json
            [--tokenizer PATH] [--text FILE] [--mb 8]
 --json is what Hugging Face reads, --tokenizer (the same by default) what ftprep reads. Without --text
 the text is the English documentation under /usr/share/doc. needs: tokenizers 0.23.3
