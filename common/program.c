@@ -103,7 +103,7 @@ static void print_program_help(FILE *f, const struct program *p)
     fprintf(f, "usage: %s COMMAND [options] ...\n\n%s.\n\ncommands:\n", p->name, p->summary);
     for (size_t i = 0; i < p->n_commands; i++)
         fprintf(f, "  %-12s %s\n", p->commands[i].name, p->commands[i].summary);
-    fprintf(f, "  %-12s %s\n", "man", "a manual page as roff: man [COMMAND]");
+    fprintf(f, "  %-12s %s\n", "man", "Print a manual page as roff: man [COMMAND]");
     fprintf(f, "\n'%s COMMAND --help' explains a command with examples.\n\nexit codes:\n%s\n",
             p->name, p->exit_codes);
 }

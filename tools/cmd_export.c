@@ -332,7 +332,7 @@ static const struct opt options[] = {
 
 const struct command cmd_export = {
     .name = "export",
-    .summary = "Writes a trained adapter in the forms other programs load",
+    .summary = "Write a trained adapter in the forms other programs load",
     .usage = "",
     .details =
         "peft copies or converts the adapter; --base adds the chat template and a Modelfile.\n"

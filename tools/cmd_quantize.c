@@ -444,7 +444,7 @@ static const struct opt options[] = {
 
 const struct command cmd_quantize = {
     .name = "quantize",
-    .summary = "Quantises a published model to one NF4 file for training",
+    .summary = "Quantise a published model to one NF4 file for training",
     .usage = "MODEL",
     .details =
         "MODEL is a GGUF file (F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K) or a\n"

@@ -338,7 +338,7 @@ static const struct opt decode_options[] = {
 
 const struct command cmd_tokenize = {
     .name = "tokenize",
-    .summary = "text to token ids, line by line",
+    .summary = "Turn text into token ids, line by line",
     .usage = "",
     .details = "Reads standard input and writes the ids of each line to one line of standard "
                "output. Nothing is added in front or behind: no begin-of-text token.",
@@ -351,7 +351,7 @@ const struct command cmd_tokenize = {
 
 const struct command cmd_detokenize = {
     .name = "detokenize",
-    .summary = "token ids to text, line by line",
+    .summary = "Turn token ids into text, line by line",
     .usage = "",
     .details = "The inverse of tokenize. With --json, bytes that are not valid UTF-8 (an id can "
                "stand for half a character) become U+FFFD.",
@@ -364,7 +364,7 @@ const struct command cmd_detokenize = {
 
 const struct command cmd_count = {
     .name = "count",
-    .summary = "number of tokens of each line and in all",
+    .summary = "Count the tokens of each line and in all",
     .usage = "",
     .details = "Reads standard input as tokenize does and writes one number per line, then the "
                "total.",
