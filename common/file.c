@@ -122,10 +122,22 @@ static int write_full(int fd, const uint8_t *data, size_t n)
     return 0;
 }
 
+ft_status file_check_target(const char *path, ft_error *err)
+{
+    struct stat sb;
+    if (stat(path, &sb) != 0 || S_ISREG(sb.st_mode))
+        return FT_OK;
+    return ft_fail(err, FT_EIO, "%s: is a %s, expected a file name", path,
+                   S_ISDIR(sb.st_mode)                          ? "directory"
+                   : S_ISCHR(sb.st_mode) || S_ISBLK(sb.st_mode) ? "device"
+                                                                : "pipe or socket");
+}
+
 ft_status file_writer_open(struct file_writer *w, const char *path, ft_error *err)
 {
     size_t n = strlen(path) + 32;
     *w = (struct file_writer){.fd = -1};
+    FT_TRY(file_check_target(path, err));
     w->path = mem_strdup(path);
     w->tmp_path = mem_alloc(n, 1);
     w->buffer = mem_alloc_aligned(WRITE_BUFFER);
@@ -349,6 +361,13 @@ bool path_is_dir(const char *path)
 {
     struct stat sb;
     return stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
+}
+
+bool path_same(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
 }
 
 const char *path_join(struct arena *a, const char *dir, const char *name)

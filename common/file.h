@@ -38,6 +38,10 @@ struct file_writer {
     int error;        /* first errno; 0 = none */
 };
 
+/* FT_EIO when something other than a regular file is in the place of path: a rename would replace
+ * even a device. */
+FT_NODISCARD ft_status file_check_target(const char *path, ft_error *err);
+/* Begins with file_check_target. */
 FT_NODISCARD ft_status file_writer_open(struct file_writer *w, const char *path, ft_error *err);
 void file_write(struct file_writer *w, const void *data, size_t n);
 /* Overwrites bytes already written (headers that are known last). */
@@ -58,6 +62,7 @@ FT_NODISCARD ft_status dir_remove(const char *path, ft_error *err);
 
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
+bool path_same(const char *a, const char *b); /* both exist and are one file */
 /* "dir/name", in the arena; NULL on exhaustion. */
 const char *path_join(struct arena *a, const char *dir, const char *name);
 const char *path_base(const char *path);

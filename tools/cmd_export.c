@@ -343,12 +343,12 @@ const struct command cmd_export = {
         "ones. Without --adapter the base is converted as it is.\n"
         "gguf-lora writes NAME.gguf for llama.cpp and Ollama, with NAME.Modelfile and NAME.jinja.\n"
         "Nothing appears under its name before it is complete.",
-    .examples =
-        "ftprep export --format merged --base SmolLM2-135M-Instruct.Q4_1.gguf --adapter run --out "
-        "merged\n"
-        "ftprep export --format gguf-lora --base smollm2.nf4 --adapter run/adapter --out "
-        "lora.gguf\n"
-        "ftprep export --format peft --adapter run --out adapter-bf16 --dtype bf16",
+    .examples = "  ftprep export --format merged --base SmolLM2-135M-Instruct.Q4_1.gguf --adapter "
+                "run --out "
+                "merged\n"
+                "  ftprep export --format gguf-lora --base smollm2.nf4 --adapter run/adapter --out "
+                "lora.gguf\n"
+                "  ftprep export --format peft --adapter run --out adapter-bf16 --dtype bf16",
     .options = options,
     .n_options = ARRAY_LEN(options),
     .values_bytes = sizeof(struct values),

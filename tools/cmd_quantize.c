@@ -453,8 +453,8 @@ const struct command cmd_quantize = {
         "bitsandbytes'\n"
         "CUDA kernels define it; embeddings, norms, biases and the head keep their own type. The\n"
         "tokenizer travels along. The bytes of the result do not depend on --threads.",
-    .examples = "ftprep quantize SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2.nf4\n"
-                "ftprep quantize Meta-Llama-3-8B-Instruct/ --out llama3.nf4 --quant-from f16",
+    .examples = "  ftprep quantize SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2.nf4\n"
+                "  ftprep quantize Meta-Llama-3-8B-Instruct/ --out llama3.nf4 --quant-from f16",
     .options = options,
     .n_options = ARRAY_LEN(options),
     .values_bytes = sizeof(struct values),

@@ -342,7 +342,7 @@ const struct command cmd_tokenize = {
     .usage = "",
     .details = "Reads standard input and writes the ids of each line to one line of standard "
                "output. Nothing is added in front or behind: no begin-of-text token.",
-    .examples = "echo 'Hello world' | ftprep tokenize --tokenizer model.gguf   # ids of one line",
+    .examples = "  echo 'Hello world' | ftprep tokenize --tokenizer model.gguf   # ids of one line",
     .options = encode_options,
     .n_options = ARRAY_LEN(encode_options),
     .values_bytes = sizeof(struct options),
@@ -355,7 +355,7 @@ const struct command cmd_detokenize = {
     .usage = "",
     .details = "The inverse of tokenize. With --json, bytes that are not valid UTF-8 (an id can "
                "stand for half a character) become U+FFFD.",
-    .examples = "echo '19556 905' | ftprep detokenize --tokenizer model.gguf   # text of two ids",
+    .examples = "  echo '19556 905' | ftprep detokenize --tokenizer model.gguf   # text of two ids",
     .options = decode_options,
     .n_options = ARRAY_LEN(decode_options),
     .values_bytes = sizeof(struct options),
@@ -368,7 +368,7 @@ const struct command cmd_count = {
     .usage = "",
     .details = "Reads standard input as tokenize does and writes one number per line, then the "
                "total.",
-    .examples = "ftprep count --tokenizer model.gguf < notes.txt | tail -1   # tokens of a file",
+    .examples = "  ftprep count --tokenizer model.gguf < notes.txt | tail -1   # tokens of a file",
     .options = count_options,
     .n_options = ARRAY_LEN(count_options),
     .values_bytes = sizeof(struct options),

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
         .exit_codes = "  0  done\n"
                       "  1  failed; the message says what and where\n"
                       "  2  the command line is wrong\n"
-                      "  3  stopped on request; the same command continues",
+                      "  3  stopped on request; nothing was written, start it again",
         .commands = commands,
         .n_commands = ARRAY_LEN(commands),
     };

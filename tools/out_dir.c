@@ -68,6 +68,16 @@ out:
     return st;
 }
 
+static ft_status move(const char *work, const char *path, ft_error *err)
+{
+    if (rename(work, path) == 0)
+        return FT_OK;
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
+        return ft_fail(err, FT_ESTATE,
+                       "%s: another command finished it meanwhile; --force replaces it", path);
+    return ft_fail_errno(err, "%s: the finished directory cannot be moved into place", path);
+}
+
 /* Swaps two directories in one step where the kernel and the file system can, else in two. */
 static ft_status swap(const char *work, const char *path, ft_error *err)
 {
@@ -89,8 +99,8 @@ ft_status out_dir_commit(struct out_dir *o, bool replace, ft_error *err)
     ft_status st = dir_sync(o->work, err);
     if (st == FT_OK && replace && path_exists(o->path))
         st = swap(o->work, o->path, err);
-    else if (st == FT_OK && rename(o->work, o->path) != 0)
-        st = ft_fail_errno(err, "%s: the finished directory cannot be moved into place", o->path);
+    else if (st == FT_OK)
+        st = move(o->work, o->path, err);
     if (st == FT_OK)
         st = dir_sync(o->parent, err);
     out_dir_abort(o); /* after a swap this removes the old content */

@@ -286,6 +286,32 @@ PY
     [ -z "$(ls -d "$tmp"/d* 2> /dev/null)" ]
 }
 
+@test "the later of two builds into one directory says that the other one finished" {
+    mkfifo "$tmp/fifo"
+    "$bin/ftprep" build --tokenizer "$tok" --template smollm2 --max-length 1024 --out "$tmp/d" "$tmp/fifo" 2> "$tmp/err" 3>&- &
+    pid=$!
+    exec 9> "$tmp/fifo"
+    until ls -d "$tmp"/d.tmp.* > /dev/null 2>&1; do :; done
+    build --out "$tmp/d" data-samples/chat.jsonl
+    cp -r "$tmp/d" "$tmp/first"
+    rows 20 >&9
+    exec 9>&-
+    status=0
+    wait $pid || status=$?
+    cat "$tmp/err"
+    [ "$status" -eq 1 ]
+    grep -q "d: another command finished it meanwhile; --force replaces it" "$tmp/err"
+    diff -r "$tmp/first" "$tmp/d"
+    [ -z "$(ls -d "$tmp"/d.tmp.* 2> /dev/null)" ]
+}
+
+@test "a chart is written to no directory and no device" {
+    build --out "$tmp/d" data-samples/chat.jsonl
+    fails 1 "$tmp/d: is a directory, expected a file name" "$bin/ftprep" stats "$tmp/d" --svg "$tmp/d"
+    fails 1 "/dev/null: is a device, expected a file name" "$bin/ftprep" stats "$tmp/d" --svg /dev/null
+    [ -c /dev/null ]
+}
+
 @test "kill -9 at any moment leaves no data set or a whole one" {
     rows 30000 > "$tmp/r.jsonl"
     python3 - "$bin/ftprep" "$tok" "$tmp" <<'PY'

@@ -69,3 +69,12 @@ setup() {
     [ "$status" -eq 0 ]
     [ -z "$(find "$dest" -type f)" ]
 }
+
+@test "the examples of every command are indented, and ftprep says what stopping leaves" {
+    for c in $("$bin/ftprep" commands); do
+        examples=$("$bin/ftprep" "$c" --help | sed '1,/^examples:$/d')
+        [ -n "$examples" ]
+        [ "$(grep -c "^[^ ]" <<< "$examples")" -eq 0 ]
+    done
+    "$bin/ftprep" --help | grep -q "  3  stopped on request; nothing was written, start it again"
+}

@@ -101,6 +101,36 @@ static void wrong_paths_say_what_is_wrong(void **state)
     arena_destroy(&a);
 }
 
+static void a_writer_replaces_nothing_but_regular_files(void **state)
+{
+    struct file_writer w;
+    ft_error err;
+    (void)state;
+    ASSERT_FAILS(file_writer_open(&w, "tests", &err), FT_EIO,
+                 "tests: is a directory, expected a file name");
+    ASSERT_FAILS(file_writer_open(&w, "/dev/null", &err), FT_EIO,
+                 "/dev/null: is a device, expected a file name");
+    file_writer_abort(&w); /* nothing to undo */
+    unlink(test_path("fifo"));
+    assert_int_equal(mkfifo(test_path("fifo"), 0600), 0);
+    ASSERT_FAILS(file_publish(test_path("fifo"), "x", 1, &err), FT_EIO, "is a pipe or socket");
+}
+
+static void one_file_under_two_names_is_the_same(void **state)
+{
+    ft_error err;
+    char name[1024];
+    (void)state;
+    ASSERT_OK(file_publish(test_path("one"), "x", 1, &err));
+    ASSERT_OK(file_publish(test_path("two"), "x", 1, &err));
+    snprintf(name, sizeof name, "%s", test_path("one"));
+    unlink(test_path("one-link"));
+    assert_int_equal(link(name, test_path("one-link")), 0);
+    assert_true(path_same(name, test_path("one-link")));
+    assert_false(path_same(name, test_path("two")));
+    assert_false(path_same(name, test_path("absent")));
+}
+
 static void dir_remove_takes_trees_and_spares_link_targets(void **state)
 {
     ft_error err;
@@ -124,6 +154,8 @@ int main(void)
         cmocka_unit_test(large_and_patched_writes_keep_every_byte),
         cmocka_unit_test(a_full_disk_is_reported_by_commit),
         cmocka_unit_test(wrong_paths_say_what_is_wrong),
+        cmocka_unit_test(a_writer_replaces_nothing_but_regular_files),
+        cmocka_unit_test(one_file_under_two_names_is_the_same),
         cmocka_unit_test(dir_remove_takes_trees_and_spares_link_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
