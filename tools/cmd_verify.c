@@ -13,12 +13,13 @@
 static ft_status verify_base(const char *path, ft_error *err)
 {
     struct nf4_file *f;
-    char size[32];
+    char size[32], hex[HASH_HEX_LEN + 1];
     FT_TRY(nf4_file_open(&f, path, err));
     ft_status st = nf4_file_verify(f, err);
+    hash128_hex(hex, nf4_file_fingerprint(f));
     if (st == FT_OK)
-        printf("%s: ok: %zu tensors, %s\n", path, nf4_file_tensors(f),
-               format_bytes(size, (double)nf4_file_bytes(f)));
+        printf("%s: ok: %zu tensors, %s, fingerprint %s\n", path, nf4_file_tensors(f),
+               format_bytes(size, (double)nf4_file_bytes(f)), hex);
     nf4_file_close(f);
     return st;
 }
