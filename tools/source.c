@@ -210,6 +210,21 @@ static ft_status refuse_calls(const json *message, ft_error *err)
     return FT_OK;
 }
 
+/* Other keys of a message are ignored, but a misspelt flag would train what it means to leave out.
+ * A misspelt "role" or "content" needs no such check: the right one is then missing. */
+static ft_status refuse_misspelt_flags(const json *message, ft_error *err)
+{
+    static const char *const flags[] = {"loss", "weight"};
+    char name[SHOWN_BYTES];
+    for (const json *m = json_first(message); m != NULL; m = json_next(m)) {
+        const char *near = str_nearest(json_key(m), flags, ARRAY_LEN(flags));
+        if (near != NULL && !str_is(json_key(m), near))
+            return ft_fail(err, FT_EFORMAT, ": \"%s\" is not known; did you mean \"%s\"?",
+                           shown(name, json_key(m)), near);
+    }
+    return FT_OK;
+}
+
 static ft_status read_message(struct chat_message *out, struct arena *joined, const json *v,
                               ft_error *err)
 {
@@ -218,7 +233,8 @@ static ft_status read_message(struct chat_message *out, struct arena *joined, co
                        ": expected an object with \"role\" and \"content\", found %s",
                        json_kind_name(json_kind(v)));
     if (read_role(&out->role, v, err) != FT_OK || refuse_calls(v, err) != FT_OK ||
-        read_content(&out->content, joined, v, err) != FT_OK)
+        read_content(&out->content, joined, v, err) != FT_OK ||
+        refuse_misspelt_flags(v, err) != FT_OK)
         return err->status;
     return read_loss(&out->loss, v, err);
 }

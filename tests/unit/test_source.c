@@ -98,6 +98,8 @@ static void loss_flags_in_every_spelling(void **state)
         {"\"loss\":\"TRUE\"", "a+:a"},
         {"\"weight\":0", "a-:a"},
         {"\"weight\":1", "a+:a"},
+        {"\"loss\":\"FALSE\"", "a-:a"},
+        {"\"loss\":1.0", "a+:a"},
         {"\"weight\":null", "a:a"},
         {"\"loss\":true,\"weight\":1", "a+:a"},
         {"\"loss\":null,\"weight\":0", "a-:a"},
@@ -155,6 +157,22 @@ static void wrong_shapes_name_the_field_and_the_likely_key(void **state)
     refuse("[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{}]}]",
            "messages[0].tool_calls: tool calls are not supported");
     expect("[{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[],\"function_call\":null}]",
+           "a:a");
+}
+
+static void a_misspelt_flag_is_an_error_and_other_keys_are_ignored(void **state)
+{
+    (void)state;
+    refuse("[" USER("q") "," FLAGGED("\"los\":false") "]",
+           "messages[1]: \"los\" is not known; did you mean \"loss\"?");
+    refuse("[" FLAGGED("\"Loss\":0") "]",
+           "messages[0]: \"Loss\" is not known; did you mean \"loss\"?");
+    refuse("[" FLAGGED("\"wieght\":0") "]",
+           "messages[0]: \"wieght\" is not known; did you mean \"weight\"?");
+    refuse("[{\"rol\":\"user\",\"content\":\"q\"}]",
+           "messages[0]: \"role\" is missing; the keys are \"rol\", \"content\"; did you mean "
+           "\"role\" for \"rol\"?");
+    expect("[" FLAGGED("\"name\":\"x\",\"tool_call_id\":\"1\",\"context\":\"c\",\"id\":7") "]",
            "a:a");
 }
 
@@ -225,6 +243,7 @@ int main(void)
         cmocka_unit_test(content_may_be_text_parts),
         cmocka_unit_test(loss_flags_in_every_spelling),
         cmocka_unit_test(wrong_shapes_name_the_field_and_the_likely_key),
+        cmocka_unit_test(a_misspelt_flag_is_an_error_and_other_keys_are_ignored),
         cmocka_unit_test(foreign_text_in_messages_is_one_printable_line),
         cmocka_unit_test(trailing_messages_are_left_out_unless_they_are_asked_for),
         cmocka_unit_test(two_system_messages_in_a_row_are_an_error),
