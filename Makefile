@@ -133,7 +133,7 @@ check: ## install what is missing and run every test
 	@tests/fetch_model.sh
 	@tests/check.sh
 
-check-fast: ## unit and command-line tests of this config only
+check-fast: ## tree rules, unit and command-line tests of the release build
 	@tests/check.sh fast
 
 # Everything that tests/check.sh runs from this configuration.
@@ -141,7 +141,7 @@ tests: all $(UNIT_BIN) $(TOOL_BIN) $(REPLAY_BIN)
 replay: $(REPLAY_BIN)
 
 fuzz: ## run one fuzz target: make fuzz T=gguf SECONDS=60
-	@test -n "$(T)" || { echo "usage: make fuzz T=NAME SECONDS=60; targets: $(FUZZ_NAMES)"; exit 2; }
+	@test -f "tests/fuzz/fuzz_$(T).c" || { echo "usage: make fuzz T=NAME SECONDS=60; targets: $(FUZZ_NAMES)"; exit 2; }
 	@$(MAKE) --no-print-directory config=fuzz build/fuzz-clang/tests/fuzz/fuzz_$(T)
 	@mkdir -p build/fuzz-corpus/$(T)
 	build/fuzz-clang/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) -rss_limit_mb=2048 \
@@ -166,9 +166,12 @@ MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOCDIR := $(DESTDIR)$(PREFIX)/share/doc/ftprep
 
 install: all ## install to PREFIX (default /usr/local), under DESTDIR if given
-	install -d "$(BINDIR)" "$(MANDIR)" "$(DOCDIR)"
+	install -d "$(BINDIR)" "$(MANDIR)" "$(DOCDIR)/docs/formats" "$(DOCDIR)/data-samples"
 	install -m 755 $(B)/ftprep $(B)/fttrain "$(BINDIR)"
-	install -m 644 README.md CHANGELOG.md LICENSE docs/*.md "$(DOCDIR)"
+	install -m 644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE "$(DOCDIR)"
+	install -m 644 docs/*.md "$(DOCDIR)/docs"
+	install -m 644 docs/formats/*.md "$(DOCDIR)/docs/formats"
+	install -m 644 data-samples/* "$(DOCDIR)/data-samples"
 	@for p in ftprep fttrain; do \
 	    $(B)/$$p man > "$(MANDIR)/$$p.1" || exit 1; \
 	    for c in $$($(B)/$$p commands); do $(B)/$$p man $$c > "$(MANDIR)/$$p-$$c.1" || exit 1; done; \
@@ -183,6 +186,6 @@ clean: ## remove everything that was built
 
 help: ## this list
 	@echo "make [target] [config=release] [CC=gcc] [V=1]"
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/' | expand -t 20
 
 -include $(shell find build -name '*.d' 2>/dev/null)

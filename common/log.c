@@ -17,7 +17,7 @@ static bool bar_on_screen; /* a progress bar occupies the current terminal line 
 
 void log_init(const char *program)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
+    static const char *const names[] = {"error", "warn", "info"};
     const char *wanted = getenv("FT_LOG");
     program_name = program;
     for (size_t i = 0; wanted != NULL && i < ARRAY_LEN(names); i++)
@@ -34,7 +34,7 @@ static void clear_bar(void)
 
 void log_line(enum log_level level, const char *fmt, ...)
 {
-    static const char *const prefix[] = {"error: ", "warning: ", "", "debug: "};
+    static const char *const prefix[] = {"error: ", "warning: ", ""};
     va_list ap;
     if (level > max_level)
         return;

@@ -6,15 +6,14 @@
 
 #include "common/base.h"
 
-enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
 
-/* Program name shown in front of each line. Level from FT_LOG=error|warn|info|debug (info). */
+/* Program name shown in front of each line. Level from FT_LOG=error|warn|info (info). */
 void log_init(const char *program);
 void log_line(enum log_level level, const char *fmt, ...) FT_PRINTF(2, 3);
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_line(LOG_INFO, __VA_ARGS__)
-#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
 
 /* One progress line: on a terminal a bar with rate and remaining time that is redrawn ten times a
  * second, otherwise a plain line every ten seconds and one at the end. */

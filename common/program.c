@@ -303,6 +303,10 @@ static ft_status dispatch(const struct program *p, int argc, char **argv, ft_err
             puts(p->commands[i].name);
         return FT_OK;
     }
+    if (strcmp(name, "man") == 0 && wants_help(argc - 2, argv + 2)) {
+        print_program_help(stdout, p);
+        return FT_OK;
+    }
     if (strcmp(name, "man") == 0)
         return print_man(p, argc - 2, argv + 2, err);
     const struct command *c = find_command(p, name);

@@ -50,7 +50,6 @@ unit() {
     local config=$1 dir=$2 bin
     shift 2
     for bin in "$@"; do
-        [ -x "$bin" ] || continue
         suite "$config/$(basename "$bin")" env CMOCKA_MESSAGE_OUTPUT=TAP "$bin"
     done
 }
@@ -74,7 +73,8 @@ if [ "$tier" = all ]; then
     done
     [ ! -x tests/fault_sweep.sh ] || suite faults tests/fault_sweep.sh build/asan
     suite build/tsan "${build[@]}" config=tsan tests
-    unit tsan build/tsan build/tsan/tests/unit/test_thread build/tsan/tests/unit/test_{pipeline,build,ops,model}
+    unit tsan build/tsan build/tsan/tests/unit/test_{thread,pipeline,quantize,train,model} \
+        build/tsan/tests/ops/test_{attention,linear,lora}
     for f in tests/train/*.bats; do
         suite "train/$(basename "$f" .bats)" bats --tap "$f"
     done
