@@ -115,7 +115,7 @@ heading "3. GGUF -> NF4: 4-bit base weights, the tokenizer included"
 if fresh "$base" "$model" "$ftprep"; then
     keep "$base"
 else
-    show "$ftprep" quantize "$model" --out "$base"
+    show "$ftprep" quantize "$model" --out "$base" --force
 fi
 
 heading "Three questions before training; none of them is in $chat"

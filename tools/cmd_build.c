@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ftprep build: chat rows -> data set. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "tools/out_dir.h"
 #include "tools/pipeline.h"
 #include "tools/report.h"
+#include "tools/stop.h"
 
 struct build {
     const char *tokenizer, *chat_template, *out;
@@ -122,32 +122,6 @@ static const struct opt options[] = {
      .def = "false",
      .help = "print the report as one JSON object"},
 };
-
-/* --- stopping -------------------------------------------------------------------------------- */
-
-static atomic_bool stop;
-
-static void request_stop(int signal_number)
-{
-    (void)signal_number;
-    atomic_store(&stop, true);
-}
-
-/* A second signal ends the process at once. */
-static void catch_signals(struct sigaction saved[2])
-{
-    struct sigaction action = {.sa_handler = request_stop, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    atomic_store(&stop, false);
-    sigaction(SIGINT, &action, &saved[0]);
-    sigaction(SIGTERM, &action, &saved[1]);
-}
-
-static void restore_signals(const struct sigaction saved[2])
-{
-    sigaction(SIGINT, &saved[0], NULL);
-    sigaction(SIGTERM, &saved[1], NULL);
-}
 
 #define AUTOMATIC "auto"
 
@@ -339,7 +313,7 @@ static ft_status fill(const char *dir, struct manifest *m, const struct build *o
                       ft_error *err)
 {
     struct pipeline_options p = {tok, chat_template, o->threads > 0 ? (int)o->threads : cpu_count(),
-                                 &stop};
+                                 stop_flag()};
     struct sink sink;
     sink_init(&sink, dir, m);
     ft_status st = pipeline_run(&sink, &p, err);
@@ -369,11 +343,11 @@ static ft_status build_into(const char *dir, struct buf *report, struct manifest
                             const struct chat_template *chat_template, ft_error *err)
 {
     struct out_dir out;
-    struct sigaction saved[2];
+    struct stop stop;
     FT_TRY(out_dir_begin(&out, dir, err));
-    catch_signals(saved);
+    stop_catch(&stop);
     ft_status st = fill(out.work, m, o, tok, chat_template, err);
-    restore_signals(saved);
+    stop_restore(&stop);
     if (st == FT_OK)
         st = render_report(report, m, o->json, err);
     if (st == FT_OK)

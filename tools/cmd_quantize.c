@@ -13,14 +13,17 @@
 
 #include "common/clock.h"
 #include "common/cpu.h"
+#include "common/file.h"
 #include "common/half.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/thread.h"
 #include "formats/model_source.h"
+#include "formats/nf4_file.h"
 #include "formats/nf4_write.h"
 #include "formats/tok/tok.h"
 #include "tools/commands.h"
+#include "tools/stop.h"
 
 enum { CHUNK = 16384 /* elements a worker decodes at a time: 64 KiB, stays in the L2 cache */ };
 
@@ -28,7 +31,7 @@ struct values {
     const char *out;
     int quant_from; /* enum nf4_quant_from */
     int64_t threads;
-    bool tokenizer, json;
+    bool tokenizer, force, json;
 };
 
 /* One quantised linear layer. */
@@ -227,6 +230,7 @@ static ft_status quantize_all(struct quantizer *q, ft_error *err)
     struct progress bar;
     progress_start(&bar, "quantising", "tensors", (double)q->n);
     for (int64_t current = -1; current < q->n;) {
+        FT_TRY(stop_check(err));
         current = next_linear(q, current + 1);
         start_round(q, current);
         pool_run(q->pool, pool_threads(q->pool), work, q);
@@ -370,6 +374,41 @@ static void report(const struct quantizer *q, const struct values *v, uint64_t f
                zero);
 }
 
+/* --- output ----------------------------------------------------------------------------------- */
+
+/* Said before the work is done. --force replaces an .nf4 file and nothing else, so no file of the
+ * model that is being read. */
+static ft_status check_out(const struct values *v, const char *model, ft_error *err)
+{
+    struct nf4_file *old;
+    FT_TRY(file_check_target(v->out, err));
+    if (!path_exists(v->out))
+        return FT_OK;
+    if (path_same(v->out, model))
+        return ft_fail(err, FT_EUSAGE, "--out: %s is the model that is to be read", v->out);
+    if (!v->force)
+        return ft_fail(err, FT_EIO, "%s exists; --force replaces it", v->out);
+    if (nf4_file_open(&old, v->out, err) != FT_OK)
+        return ft_wrap(err, "--force replaces .nf4 files only");
+    nf4_file_close(old);
+    return FT_OK;
+}
+
+/* A signal removes the unfinished file. */
+static ft_status quantize_into(const char *path, struct quantizer *q,
+                               const struct nf4_write_options *write, ft_error *err)
+{
+    struct stop stop;
+    ft_status st;
+    stop_catch(&stop);
+    FT_GOTO(nf4_writer_open(&q->writer, path, write, err));
+    FT_GOTO(quantize_all(q, err));
+    FT_GOTO(nf4_writer_commit(q->writer, hasher_digest(q->source_hasher), err));
+out:
+    stop_restore(&stop);
+    return st;
+}
+
 /* --- command ---------------------------------------------------------------------------------- */
 
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
@@ -382,6 +421,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     double started = clock_seconds();
     ft_status st;
     (void)n_args;
+    FT_GOTO(check_out(v, args[0], err));
     FT_GOTO(model_source_open(&source, args[0], err));
     q.source = source;
     q.n = model_tensors(model_source_config(source));
@@ -397,9 +437,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     };
     FT_GOTO(load_tokenizer(&tokenizer, &write.tokenizer_fingerprint, source, v->tokenizer, err));
     write.tokenizer = buf_view(&tokenizer);
-    FT_GOTO(nf4_writer_open(&q.writer, v->out, &write, err));
-    FT_GOTO(quantize_all(&q, err));
-    FT_GOTO(nf4_writer_commit(q.writer, hasher_digest(q.source_hasher), err));
+    FT_GOTO(quantize_into(v->out, &q, &write, err));
     report(&q, v, nf4_writer_bytes(q.writer), clock_seconds() - started);
 out:
     close_quantizer(&q);
@@ -435,6 +473,11 @@ static const struct opt options[] = {
      .offset = offsetof(struct values, tokenizer),
      .def = "true",
      .help = "leave the tokenizer out of the file"},
+    {.name = "force",
+     .type = OPT_BOOL,
+     .offset = offsetof(struct values, force),
+     .def = "false",
+     .help = "replace an earlier .nf4 file"},
     {.name = "json",
      .type = OPT_BOOL,
      .offset = offsetof(struct values, json),
@@ -452,7 +495,9 @@ const struct command cmd_quantize = {
         "family. The linear layers become NF4 with double quantisation, bit for bit as "
         "bitsandbytes'\n"
         "CUDA kernels define it; embeddings, norms, biases and the head keep their own type. The\n"
-        "tokenizer travels along. The bytes of the result do not depend on --threads.",
+        "tokenizer travels along. The bytes of the result do not depend on --threads. Nothing "
+        "appears\n"
+        "under its name before it is complete.",
     .examples = "  ftprep quantize SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2.nf4\n"
                 "  ftprep quantize Meta-Llama-3-8B-Instruct/ --out llama3.nf4 --quant-from f16",
     .options = options,

@@ -37,7 +37,7 @@ def peer(weights):
 
 def ours(ftprep, model, threads, out):
     start = time.perf_counter()
-    run = subprocess.run([ftprep, "quantize", model, "--out", out, "--threads", str(threads), "--json"],
+    run = subprocess.run([ftprep, "quantize", model, "--out", out, "--threads", str(threads), "--json", "--force"],
                          check=True, capture_output=True, text=True)
     return time.perf_counter() - start, json.loads(run.stdout)
 

@@ -24,9 +24,10 @@ static struct nf4_file *quantized_base(const char *name)
     ft_error err;
     snprintf(out, sizeof out, "%s", test_path("golden.nf4"));
     char checkpoint[256], tokenizer[] = "--no-tokenizer", flag[] = "--out", command[] = "quantize";
+    char force[] = "--force"; /* of an earlier run */
     char program_name[] = "ftprep";
     snprintf(checkpoint, sizeof checkpoint, "tests/golden/model/%s", name);
-    char *argv[] = {program_name, command, checkpoint, flag, out, tokenizer, NULL};
+    char *argv[] = {program_name, command, checkpoint, flag, out, tokenizer, force, NULL};
     const struct program program = {.name = "ftprep", .commands = &cmd_quantize, .n_commands = 1};
     assert_int_equal(program_main(&program, ARRAY_LEN(argv) - 1, argv), 0);
     ASSERT_OK(nf4_file_open(&base, out, &err));

@@ -14,10 +14,12 @@
 static int run(const char *const *args, int n)
 {
     const struct program p = {.name = "ftprep", .commands = &cmd_quantize, .n_commands = 1};
-    char *argv[16] = {(char *)(uintptr_t) "ftprep", (char *)(uintptr_t) "quantize"};
+    /* --force: earlier runs of the tests left their files. */
+    char *argv[16] = {(char *)(uintptr_t) "ftprep", (char *)(uintptr_t) "quantize",
+                      (char *)(uintptr_t) "--force"};
     for (int i = 0; i < n; i++)
-        argv[i + 2] = (char *)(uintptr_t)args[i];
-    return program_main(&p, n + 2, argv);
+        argv[i + 3] = (char *)(uintptr_t)args[i];
+    return program_main(&p, n + 3, argv);
 }
 
 #define RUN(...)                                                                                   \
