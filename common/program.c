@@ -341,7 +341,9 @@ int program_main(const struct program *p, int argc, char **argv)
     /* A full disk or a closed pipe behind stdout must not look like success. */
     if (st == FT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = ft_fail_errno(&err, "cannot write to standard output");
-    if (st != FT_OK)
+    if (st == FT_ESTOP) /* what was asked for is no error */
+        log_info("%s", err.text);
+    else if (st != FT_OK)
         log_error("%s", err.text);
     return ft_exit_code(st);
 }
