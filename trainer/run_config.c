@@ -106,11 +106,26 @@ static bool section_known(const struct run_config *c, str section)
     return false;
 }
 
-static ft_status apply_section(struct run_config *c, const json *section, const char *base_dir,
-                               ft_error *err)
+static ft_status apply_key(struct run_config *c, str name, const json *v, const char *base_dir,
+                           ft_error *err)
+{
+    const struct opt *o = opt_find(&c->set, name);
+    if (o == NULL)
+        return opt_unknown(&c->set, "key", name, err);
+    if (opt_given(&c->set, o->name))
+        return ft_fail(err, FT_EUSAGE,
+                       "%s is given twice, with a dot and in its section; remove one", o->name);
+    return assign_json(c, o, v, base_dir, err);
+}
+
+/* A member of the root: a section, or one key as "section.key". */
+static ft_status apply_member(struct run_config *c, const json *section, const char *base_dir,
+                              ft_error *err)
 {
     char name[MAX_KEY];
     str prefix = json_key(section);
+    if (prefix.len > 0 && memchr(prefix.ptr, '.', prefix.len) != NULL)
+        return apply_key(c, prefix, section, base_dir, err);
     if (!section_known(c, prefix) && json_count(section) == 0)
         return opt_unknown(&c->set, "section", prefix, err);
     if (json_kind(section) != JSON_OBJECT)
@@ -122,10 +137,7 @@ static ft_status apply_section(struct run_config *c, const json *section, const 
         str key = json_key(v);
         int n = snprintf(name, sizeof name, "%.*s.%.*s", STR_ARG(prefix), STR_ARG(key));
         str full = {name, FT_MIN((size_t)n, sizeof name - 1)};
-        const struct opt *o = opt_find(&c->set, full);
-        if (o == NULL)
-            return opt_unknown(&c->set, "key", full, err);
-        FT_TRY(assign_json(c, o, v, base_dir, err));
+        FT_TRY(apply_key(c, full, v, base_dir, err));
     }
     return FT_OK;
 }
@@ -154,7 +166,7 @@ static ft_status apply_file(struct run_config *c, const char *path, ft_error *er
         st = ft_fail(err, FT_EUSAGE, "expected an object, found %s",
                      json_kind_name(json_kind(json_root(doc))));
     for (const json *s = json_first(json_root(doc)); s != NULL && st == FT_OK; s = json_next(s))
-        st = apply_section(c, s, base_dir, err);
+        st = apply_member(c, s, base_dir, err);
     json_close(doc);
     return st == FT_OK ? FT_OK : ft_wrap(err, "%s", path);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The run file: JSON with comments, {"section": {"key": value}}, then key=value overrides. */
+ * The run file: JSON with comments, {"section": {"key": value}} or {"section.key": value}, then
+ * key=value overrides. */
 #ifndef TRAINER_RUN_CONFIG_H
 #define TRAINER_RUN_CONFIG_H
 

@@ -101,6 +101,21 @@ static void prompts_keep_their_commas(void **state)
     run_config_close(&c);
 }
 
+static void a_dotted_key_means_the_same_as_the_key_in_its_section(void **state)
+{
+    static const char text[] = "{\"run.dir\": \"out\", \"base\": {\"path\": \"b.nf4\"}, "
+                               "\"data.path\": \"d\", \"lora.targets\": [\"q_proj\"]}";
+    struct run_config c;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(file_publish(test_path("dotted.json"), text, sizeof text - 1, &err));
+    ASSERT_OK(run_config_load(&c, test_path("dotted.json"), NULL, 0, &err));
+    assert_string_equal(c.values.run.dir, test_path("out"));
+    assert_string_equal(c.values.data.path, test_path("d"));
+    assert_int_equal(c.values.lora.targets.n, 1);
+    run_config_close(&c);
+}
+
 static void everything_wrong_is_named_with_file_and_key(void **state)
 {
     static const struct {
@@ -128,6 +143,10 @@ static void everything_wrong_is_named_with_file_and_key(void **state)
         {", \"log\": {}", NULL, "unknown section 'log'"},
         {", \"lora\": 3", NULL, "lora: expected an object with the keys of the section"},
         {", \"lora\": {\"rank\": 1, \"rank\": 2}", NULL, "\"rank\" appears twice"},
+        {", \"run.dir\": \"x\"", NULL, "run.json: run.dir is given twice"},
+        {", \"optimizer.lrr\": 1", NULL,
+         "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},
+        {", \"optimizer.lr\": {}", NULL, "optimizer.lr: expected a number, found an object"},
         {", ", NULL, "not JSON"},
         {"", "optimizer.lr", "'optimizer.lr': expected key=value"},
         {"", "optimizer.lrr=1", "did you mean 'optimizer.lr'?"},
@@ -268,6 +287,7 @@ int main(void)
         cmocka_unit_test(paths_in_the_file_are_relative_to_it_and_overrides_to_the_caller),
         cmocka_unit_test(an_override_takes_the_alternative_key_back),
         cmocka_unit_test(prompts_keep_their_commas),
+        cmocka_unit_test(a_dotted_key_means_the_same_as_the_key_in_its_section),
         cmocka_unit_test(everything_wrong_is_named_with_file_and_key),
         cmocka_unit_test(the_resolved_dump_loads_to_itself),
         cmocka_unit_test(a_resumed_run_must_keep_what_shapes_it),
