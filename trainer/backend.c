@@ -11,9 +11,19 @@
 
 static const struct backend_driver *const drivers[] = {&cpu_driver};
 
-static ft_status unknown_backend(const char *name, ft_error *err)
+static const struct backend_driver *find_driver(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(drivers); i++)
+        if (strcmp(drivers[i]->name, name) == 0)
+            return drivers[i];
+    return NULL;
+}
+
+ft_status backend_check_name(const char *name, ft_error *err)
 {
     char list[128] = "";
+    if (find_driver(name) != NULL)
+        return FT_OK;
     for (size_t i = 0, at = 0; i < ARRAY_LEN(drivers) && at < sizeof list; i++)
         at +=
             (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", drivers[i]->name);
@@ -25,10 +35,8 @@ ft_status backend_open(struct backend **out, const char *name, const struct back
 {
     *out = NULL;
     FT_ASSERT(o->n_threads >= 1);
-    for (size_t i = 0; i < ARRAY_LEN(drivers); i++)
-        if (strcmp(drivers[i]->name, name) == 0)
-            return drivers[i]->open(out, o, err);
-    return unknown_backend(name, err);
+    FT_TRY(backend_check_name(name, err));
+    return find_driver(name)->open(out, o, err);
 }
 
 void backend_close(struct backend *be)

@@ -20,6 +20,7 @@ struct backend_options {
 };
 
 /* name: "cpu". FT_EUSAGE lists the backends of this build. */
+FT_NODISCARD ft_status backend_check_name(const char *name, ft_error *err);
 FT_NODISCARD ft_status backend_open(struct backend **out, const char *name,
                                     const struct backend_options *o, ft_error *err);
 void backend_close(struct backend *be); /* NULL is fine */

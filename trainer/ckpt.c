@@ -119,6 +119,11 @@ static ft_status check_chosen(const char *path, struct arena *a, const struct ru
     struct checkpoint_state state;
     int64_t *steps;
     size_t n;
+    if (!path_is_dir(path))
+        return ft_fail(err, FT_EUSAGE,
+                       "run.resume: there is no directory %s; expected auto, never, or the path of "
+                       "a checkpoint, e.g. RUN/checkpoints/step_100",
+                       path);
     FT_TRY(checkpoint_verify(path, err));
     FT_TRY(checkpoint_read_state(&state, path, err));
     FT_TRY(checkpoint_list(&steps, &n, a, dir->checkpoints, err));
@@ -134,7 +139,6 @@ ft_status ckpt_choose(const char **path, struct arena *a, const char *resume,
                       const struct run_dir *dir, ft_error *err)
 {
     *path = NULL;
-    FT_TRY(checkpoint_clean(dir->checkpoints, err));
     if (strcmp(resume, "auto") == 0)
         return choose_auto(path, a, dir, err);
     if (strcmp(resume, "never") == 0)

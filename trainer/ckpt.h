@@ -23,8 +23,8 @@ FT_NODISCARD ft_status ckpt_save(const struct ckpt_run *r, const struct checkpoi
                                  ft_error *err);
 
 /* What run.resume asks for: *path (in the arena) is the checkpoint to go on from, or NULL to start
- * anew. Warns of damaged ones that it skips. FT_ESTATE when the directory holds a run that must not
- * be overwritten. */
+ * anew. Reads only. Warns of damaged ones that it skips. FT_ESTATE when the directory holds a run
+ * that must not be overwritten. */
 FT_NODISCARD ft_status ckpt_choose(const char **path, struct arena *a, const char *resume,
                                    const struct run_dir *dir, ft_error *err);
 

@@ -54,6 +54,7 @@ ft_status loader_measure(struct loader_shape *out, const struct dataset *data,
     uint64_t units = packed ? train->n_packs : train->n_samples;
     int64_t micro_units = (int64_t)FT_MIN((uint64_t)o->micro, units);
     int64_t train_tokens = micro_units * (packed ? train->pack_length : train->longest);
+    train_tokens = (int64_t)FT_MIN((uint64_t)train_tokens, train->n_tokens);
     *out = (struct loader_shape){
         .n_units = units,
         .steps_per_epoch = (int64_t)((units + (uint64_t)per_step - 1) / (uint64_t)per_step),

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -66,6 +68,54 @@ ft_status run_dir_open(struct run_dir *out, const char *path, ft_error *err)
     FT_TRY(name_files(out, err));
     FT_TRY(dir_create(path, err));
     return take_lock(out, err);
+}
+
+/* Cuts path down to its nearest part that exists. */
+static void cut_to_existing(char *path)
+{
+    while (path[0] != '\0' && !path_exists(path)) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL)
+            snprintf(path, 2, ".");
+        else
+            slash[slash == path] = '\0'; /* "/x" becomes "/" */
+    }
+}
+
+/* Permissions do not tell (root, read-only and pseudo file systems): a directory is made and
+ * removed. */
+static ft_status probe_writable(const char *path, ft_error *err)
+{
+    char parent[PATH_MAX], probe[PATH_MAX + 32];
+    if (path[0] == '\0' || strlen(path) >= sizeof parent)
+        return ft_fail(err, FT_EUSAGE, "run.dir: the path is empty or too long");
+    snprintf(parent, sizeof parent, "%s", path);
+    cut_to_existing(parent);
+    snprintf(probe, sizeof probe, "%s/.fttrain-XXXXXX", parent);
+    if (mkdtemp(probe) == NULL)
+        return ft_fail_errno(err, "run.dir: cannot make a directory in %s", parent);
+    if (rmdir(probe) != 0)
+        return ft_fail_errno(err, "%s: cannot remove", probe);
+    return FT_OK;
+}
+
+static ft_status probe_lock(struct run_dir *d, ft_error *err)
+{
+    const char *lock = path_join(&d->arena, d->path, "lock");
+    if (lock == NULL)
+        return ft_fail_memory(err, strlen(d->path), "a path");
+    d->lock_fd = open(lock, O_RDWR | O_CLOEXEC);
+    if (d->lock_fd < 0)
+        return errno == ENOENT ? FT_OK : ft_fail_errno(err, "%s: cannot open", lock);
+    return flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0 ? FT_OK : refuse_locked(d, lock, err);
+}
+
+ft_status run_dir_probe(struct run_dir *out, const char *path, ft_error *err)
+{
+    *out = (struct run_dir){.path = path, .lock_fd = -1};
+    FT_TRY(name_files(out, err));
+    FT_TRY(probe_writable(path, err));
+    return probe_lock(out, err);
 }
 
 void run_dir_close(struct run_dir *d)

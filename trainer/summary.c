@@ -9,9 +9,10 @@
 #include "common/log.h"
 #include "trainer/metrics.h"
 
-static double tokens_per_second(const struct checkpoint_state *s)
+/* Of this process: a resumed run may have begun on another machine. */
+static double tokens_per_second(const struct summary *s)
 {
-    return s->seconds > 0 ? (double)s->tokens / s->seconds : 0;
+    return s->session_seconds > 0 ? (double)s->session_tokens / s->session_seconds : 0;
 }
 
 static void number(struct buf *b, const char *name, double v)
@@ -46,7 +47,7 @@ ft_status summary_write(const struct summary *s, const struct run_dir *dir, ft_e
     number(&b, "final_eval_loss", if_step(t->eval_step, t->eval_loss));
     number(&b, "best_eval_loss", if_step(t->best_step, t->best_eval_loss));
     number(&b, "best_step", if_step(t->best_step, (double)t->best_step));
-    number(&b, "tokens_per_s", tokens_per_second(t));
+    number(&b, "tokens_per_s", tokens_per_second(s));
     number(&b, "train_seconds", t->seconds);
     number(&b, "wall_seconds", s->wall_seconds);
     number(&b, "seconds_to_ready", s->seconds_to_ready);
@@ -74,8 +75,10 @@ void summary_print(const struct summary *s, const struct run_dir *dir)
         printf(", best %.4f at step %" PRId64, t->best_eval_loss, t->best_step);
     if (t->eval_step >= 0)
         printf("\n");
-    printf("speed       %.0f tokens/s, %s in all, peak memory %s\n", tokens_per_second(t),
-           format_duration(wall, s->wall_seconds), format_bytes(memory, (double)s->peak_memory));
+    printf("speed       %.0f tokens/s, %s%s, peak memory %s\n", tokens_per_second(s),
+           format_duration(wall, s->wall_seconds),
+           s->session_tokens < t->tokens ? " since the resume" : " in all",
+           format_bytes(memory, (double)s->peak_memory));
     printf("adapter     %s (xxh128 %s)\n", dir->adapter, hex);
     if (s->best_is_kept)
         printf("best        %s/step_%" PRId64 "\n", dir->checkpoints, t->best_step);

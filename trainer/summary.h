@@ -9,6 +9,8 @@
 struct summary {
     const struct checkpoint_state *state; /* at the end */
     double epochs;
+    int64_t session_tokens;       /* trained on by this process, not before a resume */
+    double session_seconds;       /* of its steps */
     double seconds_to_ready;      /* from exec until the first evaluation or step could begin */
     double seconds_to_first_step; /* from exec until the first step was done; 0 = took none */
     double wall_seconds;          /* of this process */

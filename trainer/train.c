@@ -40,6 +40,8 @@ struct train {
     struct metrics metrics;
 
     struct checkpoint_state state;
+    int64_t tokens_before; /* state.tokens and .seconds when this process began */
+    double seconds_before;
     bool saved; /* the newest checkpoint equals the state */
     struct progress progress;
     double seconds_to_ready, seconds_to_first_step;
@@ -369,6 +371,7 @@ static void describe(const struct train *t)
 static ft_status prepare(struct train *t, struct run_config *c, ft_error *err)
 {
     *t = (struct train){.config = c, .o = &c->values};
+    FT_TRY(backend_check_name(t->o->backend.name, err));
     FT_TRY(inputs_open(&t->in, c, err));
     FT_TRY(samples_open(&t->samples, t->o, dataset_template(t->in.data), err));
     FT_TRY(check_context(t, err));
@@ -393,10 +396,9 @@ static ft_status write_config(const struct train *t, ft_error *err)
     return st;
 }
 
-/* Takes the run directory and decides where the run begins; *from is NULL for the beginning. */
-static ft_status enter_directory(const char **from, struct train *t, ft_error *err)
+/* Decides where the run begins; *from is NULL for the beginning. Reads only. */
+static ft_status choose_start(const char **from, struct train *t, ft_error *err)
 {
-    FT_TRY(run_dir_open(&t->dir, t->o->run.dir, err));
     FT_TRY(ckpt_choose(from, &t->dir.arena, t->o->run.resume, &t->dir, err));
     t->state = (struct checkpoint_state){
         .eval_step = -1,
@@ -412,6 +414,14 @@ static ft_status enter_directory(const char **from, struct train *t, ft_error *e
                        "%s is a finished run of %" PRId64 " steps, its adapter is in %s; choose "
                        "another run.dir to train again",
                        t->dir.path, t->state.step, t->dir.adapter);
+    return FT_OK;
+}
+
+static ft_status enter_directory(const char **from, struct train *t, ft_error *err)
+{
+    FT_TRY(run_dir_open(&t->dir, t->o->run.dir, err));
+    FT_TRY(checkpoint_clean(t->dir.checkpoints, err));
+    FT_TRY(choose_start(from, t, err));
     return write_config(t, err);
 }
 
@@ -445,6 +455,8 @@ static ft_status begin_or_resume(struct train *t, const char *from, ft_error *er
         FT_TRY(ckpt_restore(&run, &t->state, from, err));
         log_info("going on after step %" PRId64 " from %s", t->state.step, from);
         t->saved = true;
+        t->tokens_before = t->state.tokens;
+        t->seconds_before = t->state.seconds;
     } else {
         FT_TRY(begin_adapter(t, err));
         t->state.n_params = t->optim.params->n;
@@ -477,6 +489,8 @@ static ft_status finish(struct train *t, ft_error *err)
     const struct summary summary = {
         .state = &t->state,
         .epochs = (double)t->state.step / (double)t->in.shape.steps_per_epoch,
+        .session_tokens = t->state.tokens - t->tokens_before,
+        .session_seconds = t->state.seconds - t->seconds_before,
         .seconds_to_ready = t->seconds_to_ready,
         .seconds_to_first_step = t->seconds_to_first_step,
         .wall_seconds = clock_since_exec(),
@@ -527,7 +541,14 @@ ft_status train_run(struct run_config *c, ft_error *err)
 ft_status train_check(struct run_config *c, ft_error *err)
 {
     struct train t;
-    ft_status st = prepare(&t, c, err);
+    const char *from;
+    ft_status st;
+    FT_GOTO(prepare(&t, c, err));
+    FT_GOTO(run_dir_probe(&t.dir, t.o->run.dir, err));
+    FT_GOTO(choose_start(&from, &t, err));
+    if (from != NULL)
+        log_info("it would go on after step %" PRId64 " from %s", t.state.step, from);
+out:
     tear_down(&t);
     return st;
 }

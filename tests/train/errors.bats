@@ -110,6 +110,41 @@ setup() {
     [ ! -e "$dir/x" ]
 }
 
+@test "a dry run refuses what the start would refuse" {
+    run train x --dry-run backend.name=cuda
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"unknown backend 'cuda'; this build has: cpu"* ]]
+    run "$bin/fttrain" train --dry-run "$dir/run.json" "run.dir=$dir/rows.jsonl"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"rows.jsonl: Not a directory"* ]]
+    run "$bin/fttrain" train --dry-run "$dir/run.json" run.dir=/proc/x
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"run.dir: cannot make a directory in /proc"* ]]
+    cp -r "$dir/data" "$dir/unpacked"
+    printf 'x' | dd of="$dir/unpacked/train.packs" bs=1 seek=20 conv=notrunc 2> /dev/null
+    run train x --dry-run "data.path=$dir/unpacked"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"train.packs: "* ]]
+    train done train.max_steps=2 > /dev/null 2>&1
+    run train done train.max_steps=2 --dry-run
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"is a finished run"* ]]
+    rm "$dir/done/summary.json"
+    run train done train.max_steps=2 --dry-run lora.rank=8
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"lora.rank is 8 now"* ]]
+    run train done train.max_steps=2 --dry-run
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"it would go on after step 2"* ]]
+    [ ! -e "$dir/x" ] && [ ! -e "$dir/done/summary.json" ]
+}
+
+@test "run.resume that is neither a word nor a directory lists what it may be" {
+    run train x run.resume=alwyas
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"there is no directory alwyas; expected auto, never, or the path"* ]]
+}
+
 @test "a full disk ends the run with one error and leaves the checkpoints whole" {
     # The file size limit stands in for the disk: metrics.jsonl hits it after a few steps.
     run bash -c "trap '' XFSZ; ulimit -f 24; exec '$bin/fttrain' train '$dir/run.json' \

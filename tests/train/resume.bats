@@ -46,10 +46,14 @@ setup() {
         [ "$code" -eq 3 ]
         grep -q "stopped on SIG$signal after step 1 of 3" "$dir/stop-$signal.log"
         grep -q "the same command goes on" "$dir/stop-$signal.log"
+        refute grep -q "error" "$dir/stop-$signal.log"
         [ -e "$dir/stop-$signal/checkpoints/step_1/COMMIT" ]
     done
     train slow-whole "${slow[@]}"
-    train stop-TERM "${slow[@]}"
+    run train stop-TERM "${slow[@]}"
+    [ "$status" -eq 0 ]
+    # Tokens and seconds of this process only.
+    [[ "$output" == *"tokens/s, "*" since the resume, peak memory"* ]]
     diff <(history slow-whole) <(history stop-TERM)
     cmp "$dir"/{slow-whole,stop-TERM}/adapter/adapter_model.safetensors
 }
@@ -159,8 +163,8 @@ setup() {
     [ "$status" -eq 1 ]
     [[ "$output" == *"already holds step"* ]]
     run train branch2 "run.resume=$dir/nowhere"
-    [ "$status" -eq 1 ]
-    [[ "$output" == *"nowhere: was never finished"* ]]
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"there is no directory $dir/nowhere"* ]]
 }
 
 @test "a directory in use is refused while the other run lives" {

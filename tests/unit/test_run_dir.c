@@ -46,6 +46,31 @@ static void a_directory_that_cannot_be_made_is_named(void **state)
     run_dir_close(&d);
 }
 
+static void a_probe_finds_what_opening_would_and_leaves_nothing(void **state)
+{
+    struct run_dir held, d;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(run_dir_probe(&d, test_path("probed/deep/run"), &err));
+    run_dir_close(&d);
+    assert_false(path_exists(test_path("probed")));
+    ASSERT_OK(file_publish(test_path("plain-file"), "x", 1, &err));
+    ASSERT_FAILS(run_dir_probe(&d, test_path("plain-file"), &err), FT_EIO, "plain-file");
+    run_dir_close(&d);
+    ASSERT_FAILS(run_dir_probe(&d, test_path("plain-file/run"), &err), FT_EIO, "plain-file");
+    run_dir_close(&d);
+    ASSERT_FAILS(run_dir_probe(&d, "/proc/x", &err), FT_EIO, "/proc");
+    run_dir_close(&d);
+    ASSERT_FAILS(run_dir_probe(&d, "", &err), FT_EUSAGE, "run.dir");
+    run_dir_close(&d);
+    ASSERT_OK(run_dir_open(&held, test_path("held"), &err));
+    ASSERT_FAILS(run_dir_probe(&d, test_path("held"), &err), FT_ESTATE, "another fttrain");
+    run_dir_close(&d);
+    run_dir_close(&held);
+    ASSERT_OK(run_dir_probe(&d, test_path("held"), &err));
+    run_dir_close(&d);
+}
+
 static void one_rank_sums_to_itself(void **state)
 {
     struct comm c;
@@ -69,6 +94,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_locked_directory_is_refused_until_the_holder_ends),
         cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
+        cmocka_unit_test(a_probe_finds_what_opening_would_and_leaves_nothing),
         cmocka_unit_test(one_rank_sums_to_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
