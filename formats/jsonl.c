@@ -204,8 +204,8 @@ static ft_status cut_off(const struct jsonl *r, ft_error *err)
 {
     return ft_fail(err, FT_EFORMAT,
                    "%s: unexpected end at byte %" PRIu64 ", after %" PRIu64
-                   " complete rows: the file is cut off",
-                   r->name, jsonl_bytes(r), r->n_rows);
+                   " complete row%s: the file is cut off",
+                   r->name, jsonl_bytes(r), r->n_rows, r->n_rows == 1 ? "" : "s");
 }
 
 /* Where a scan for the end of a value stands. */

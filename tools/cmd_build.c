@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ftprep build: chat rows -> data set. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cpu.h"
@@ -36,7 +38,7 @@ static const struct opt options[] = {
      .offset = FIELD(chat_template),
      .metavar = "NAME",
      .required = true,
-     .help = "chat template; auto takes the one that the tokenizer file names"},
+     .help = "chat template: smollm2, or auto for the one that the tokenizer file names"},
     {.name = "max-length",
      .type = OPT_INT,
      .offset = FIELD(max_length),
@@ -163,6 +165,50 @@ static ft_status choose_template(const struct chat_template **out, const char **
     return *out == NULL ? unknown_template(*name, err) : FT_OK;
 }
 
+static ft_status set_source(struct manifest_source *s, struct manifest *m, const char *path,
+                            enum source_use use, ft_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        path = "/dev/stdin";
+    *s = (struct manifest_source){.path = arena_cstr(&m->arena, str_from(path)), .use = use};
+    if (s->path == NULL)
+        return ft_fail_memory(err, strlen(path), "a path");
+    if (path_is_dir(path))
+        return ft_fail(err, FT_EIO, "%s: is a directory; name the files in it", path);
+    if (access(path, R_OK) != 0) /* before any work; opening may still fail */
+        return ft_fail_errno(err, "%s: cannot be read", path);
+    return FT_OK;
+}
+
+/* A file under two names counts as one. */
+static ft_status refuse_twice(const struct manifest_source *a, const struct manifest_source *b,
+                              ft_error *err)
+{
+    if (a->use != b->use)
+        return ft_fail(err, FT_EUSAGE,
+                       "%s: is both trained on and held out by --eval; --eval-fraction holds out a "
+                       "part of a file",
+                       b->path);
+    return ft_fail(err, FT_EUSAGE, "%s: is given twice, first as %s", b->path, a->path);
+}
+
+static ft_status check_distinct(const struct manifest *m, ft_error *err)
+{
+    struct stat *files = NULL;
+    ft_status st;
+    FT_GOTO(mem_new(&files, m->n_sources, sizeof *files, "the list of sources", err));
+    for (size_t i = 0; i < m->n_sources; i++) {
+        if (stat(m->sources[i].path, &files[i]) != 0)
+            FT_GOTO(ft_fail_errno(err, "%s: cannot be read", m->sources[i].path));
+        for (size_t k = 0; k < i; k++)
+            if (files[k].st_dev == files[i].st_dev && files[k].st_ino == files[i].st_ino)
+                FT_GOTO(refuse_twice(&m->sources[k], &m->sources[i], err));
+    }
+out:
+    mem_free(files);
+    return st;
+}
+
 static ft_status set_sources(struct manifest *m, const struct build *o, int n_inputs,
                              const char **inputs, ft_error *err)
 {
@@ -173,18 +219,12 @@ static ft_status set_sources(struct manifest *m, const struct build *o, int n_in
     for (size_t i = 0; i < m->n_sources; i++) {
         bool held_out = i >= (size_t)n_inputs;
         const char *path = held_out ? o->eval.items[i - (size_t)n_inputs] : inputs[i];
-        m->sources[i].path = arena_cstr(&m->arena, str_from(path));
-        m->sources[i].use = held_out               ? SOURCE_EVAL
-                            : o->eval_fraction > 0 ? SOURCE_BOTH
-                                                   : SOURCE_TRAIN;
-        if (m->sources[i].path == NULL)
-            return ft_fail_memory(err, strlen(path), "a path");
-        if (path_is_dir(path))
-            return ft_fail(err, FT_EIO, "%s: is a directory; name the files in it", path);
-        if (access(path, R_OK) != 0) /* before any work; opening may still fail */
-            return ft_fail_errno(err, "%s: cannot be read", path);
+        enum source_use use = held_out               ? SOURCE_EVAL
+                              : o->eval_fraction > 0 ? SOURCE_BOTH
+                                                     : SOURCE_TRAIN;
+        FT_TRY(set_source(&m->sources[i], m, path, use, err));
     }
-    return FT_OK;
+    return check_distinct(m, err);
 }
 
 static ft_status prepare(struct manifest *m, const struct build *o, const struct tok *tok,
@@ -294,10 +334,10 @@ static ft_status check_result(const struct manifest *m, const struct build *o, f
     const struct report *r = &m->report;
     if (m->splits[SPLIT_TRAIN].info.n_samples == 0)
         return ft_fail(err, FT_EFORMAT,
-                       "no sample is left to train on: %llu rows read, %llu invalid, %llu without "
+                       "no sample is left to train on: %llu row%s read, %llu invalid, %llu without "
                        "an assistant message, %llu without a trained token, %llu longer than %lld "
                        "tokens, %llu held out",
-                       (unsigned long long)report_rows(r),
+                       (unsigned long long)report_rows(r), report_rows(r) == 1 ? "" : "s",
                        (unsigned long long)r->fates[ROW_INVALID].rows,
                        (unsigned long long)r->fates[ROW_NO_ASSISTANT].rows,
                        (unsigned long long)r->fates[ROW_UNTRAINED].rows,
@@ -323,6 +363,10 @@ static ft_status fill(const char *dir, struct manifest *m, const struct build *o
         st = sink_finish(&sink, tok, err);
     if (st == FT_OK)
         st = manifest_write(m, dir, err);
+    if (st == FT_OK && sink.n_repeated > 0)
+        log_warn("%" PRIu64 " training sample%s also in the --eval files: the evaluation measures "
+                 "what was learnt by heart",
+                 sink.n_repeated, sink.n_repeated == 1 ? " is" : "s are");
     sink_abort(&sink);
     return st;
 }
@@ -388,7 +432,8 @@ const struct command cmd_build = {
         "conversation\n"
         "with the chat template, encodes it and stores tokens and loss mask in DIR, together with\n"
         "a plan that packs whole samples into sequences of --max-length. Every row is kept or\n"
-        "counted with its reason. The result does not depend on --threads.",
+        "counted with its reason. The result does not depend on --threads. INPUT - is standard "
+        "input.",
     .examples = "  ftprep build --tokenizer model/ --template auto --max-length 2048 --out data "
                 "chat.jsonl\n"
                 "  ftprep build ... --eval-fraction 0.01 --on-error skip --out data a.json b.jsonl",

@@ -45,7 +45,8 @@ static const struct opt options[] = {
      .type = OPT_BOOL,
      .offset = FIELD(json),
      .def = "false",
-     .help = "one JSON object a line: file, row, split, input_ids, labels (-100 = not trained)"},
+     .help = "one JSON object a line: file, row, split, input_ids, labels (-100 = not trained),"
+             " images (always [])"},
 };
 
 struct view {
@@ -178,6 +179,28 @@ static ft_status choose_range(struct view *v, const struct inspect *o, ft_error 
     return FT_OK;
 }
 
+static bool is_shown(const struct inspect *o, enum dataset_split s)
+{
+    return o->split == SPLIT_ALL || o->split == (int)s + 1;
+}
+
+/* A range that no part reaches is more likely a mistake than a wish to see nothing. */
+static ft_status check_range(const struct view *v, const struct inspect *o, ft_error *err)
+{
+    uint64_t longest = 0;
+    if (o->rows == NULL)
+        return FT_OK;
+    for (enum dataset_split s = 0; s < SPLITS; s++)
+        if (is_shown(o, s))
+            longest = FT_MAX(longest, dataset_split(v->dataset, s)->n_samples);
+    if (v->from < longest)
+        return FT_OK;
+    return ft_fail(err, FT_EUSAGE,
+                   "--rows: '%s' is past the end: train has %" PRIu64 " samples, eval %" PRIu64,
+                   o->rows, (uint64_t)dataset_split(v->dataset, SPLIT_TRAIN)->n_samples,
+                   (uint64_t)dataset_split(v->dataset, SPLIT_EVAL)->n_samples);
+}
+
 static ft_status show_split(struct view *v, enum dataset_split s, ft_error *err)
 {
     const struct split_info *info = dataset_split(v->dataset, s);
@@ -213,9 +236,10 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
         FT_GOTO(tok_open(&tok, args[0], err));
     v.dataset = d;
     v.tok = tok;
-    for (int s = 0; s < SPLITS; s++)
-        if (o->split == SPLIT_ALL || o->split == s + 1)
-            FT_GOTO(show_split(&v, (enum dataset_split)s, err));
+    FT_GOTO(check_range(&v, o, err));
+    for (enum dataset_split s = 0; s < SPLITS; s++)
+        if (is_shown(o, s))
+            FT_GOTO(show_split(&v, s, err));
 out:
     buf_free(&v.out);
     dataset_reader_destroy(v.reader);

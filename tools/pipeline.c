@@ -189,12 +189,15 @@ static void reader_main(struct pipeline *p)
     struct reader r = {.p = p};
     ft_error err = {0};
     ft_status st = FT_OK;
-    for (uint32_t i = 0; i < p->manifest->n_sources && st == FT_OK && !given_up(p); i++) {
-        st = read_source(&r, i, &err);
-        if (st != FT_OK && need_batch(&r, i))
-            r.batch->fatal = err;
-        send_batch(&r);
-    }
+    for (int held_out = 1; held_out >= 0; held_out--) /* first: sink_add */
+        for (uint32_t i = 0; i < p->manifest->n_sources && st == FT_OK && !given_up(p); i++) {
+            if ((p->manifest->sources[i].use == SOURCE_EVAL) != held_out)
+                continue;
+            st = read_source(&r, i, &err);
+            if (st != FT_OK && need_batch(&r, i))
+                r.batch->fatal = err;
+            send_batch(&r);
+        }
     queue_close(&p->order);
 }
 
@@ -295,11 +298,21 @@ static ft_status set_invalid(struct batch *b, struct row *row, ft_error *err)
     return FT_OK;
 }
 
+/* A line that ends behind a bracket or comma is the start of a value spread over several lines. */
+static ft_status parse_row(struct json_doc **out, str text, ft_error *err)
+{
+    ft_status st = json_parse(out, "JSON", text, JSON_STRICT, err);
+    if (st != FT_EFORMAT || text.len == 0 || strchr("{[,", text.ptr[text.len - 1]) == NULL)
+        return st;
+    ft_error inner = *err;
+    return ft_fail(err, st, "%s; expected one row per line, or one JSON array", inner.text);
+}
+
 static ft_status convert_row(struct worker *w, struct batch *b, struct row *row, ft_error *err)
 {
     struct json_doc *doc;
     str text = {(const char *)b->text.data + row->text_at, row->text_len};
-    ft_status st = json_parse(&doc, "JSON", text, JSON_STRICT, err);
+    ft_status st = parse_row(&doc, text, err);
     if (st == FT_OK)
         st = source_read_row(&w->conversation, json_root(doc), w->p->manifest->options.strict, err);
     if (st == FT_OK)

@@ -18,9 +18,9 @@ struct pipeline_options {
     const atomic_bool *stop; /* set from a signal handler: give up soon */
 };
 
-/* Reads every source of the manifest (path and use are set) into the sink, and fills in each
- * source's bytes, rows and hash and the report. FT_ESTOP when stop was set. The error is that of
- * the first bad row in input order, whatever the number of threads. */
+/* Reads every source of the manifest (path and use are set), held-out files first, into the sink,
+ * and fills in each source's bytes, rows and hash and the report. FT_ESTOP when stop was set. The
+ * error is that of the first bad row in input order, whatever the number of threads. */
 FT_NODISCARD ft_status pipeline_run(struct sink *sink, const struct pipeline_options *o,
                                     ft_error *err);
 

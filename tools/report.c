@@ -32,6 +32,11 @@ static void put_examples(struct buf *out, const struct manifest *m)
     }
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void put_split(struct buf *out, const struct manifest *m, enum dataset_split s)
 {
     const struct split_info *i = &m->splits[s].info;
@@ -40,8 +45,9 @@ static void put_split(struct buf *out, const struct manifest *m, enum dataset_sp
     double room = (double)i->n_packs * i->pack_length;
     buf_printf(out,
                "%-5s %12" PRIu64 " samples %14" PRIu64 " tokens, %" PRIu64 " trained; %" PRIu64
-               " packs of %" PRIu32 ", %.2f %% full\n",
-               split_names[s], i->n_samples, i->n_tokens, i->n_trained, i->n_packs, i->pack_length,
+               " pack%s of %" PRIu32 ", %.2f %% full\n",
+               split_names[s], i->n_samples, i->n_tokens, i->n_trained, i->n_packs,
+               plural(i->n_packs), i->pack_length,
                room > 0 ? 100 * (double)i->n_tokens / room : 0.0);
 }
 
@@ -97,10 +103,12 @@ void report_json(struct buf *out, const struct manifest *m)
 
 void report_warn(const struct manifest *m)
 {
-    static const char *const what[ROW_NOTES] = {
-        "messages behind the last assistant message were left out",
-        "assistant messages are empty and are not trained",
-        "tokens were cut off at the maximum length",
+    static const char *const what[ROW_NOTES][2] = {
+        {"messages behind the last assistant message were left out",
+         "message behind the last assistant message was left out"},
+        {"assistant messages are empty and are not trained",
+         "assistant message is empty and is not trained"},
+        {"tokens were cut off at the maximum length", "token was cut off at the maximum length"},
     };
     for (int n = 0; n < ROW_NOTES; n++) {
         const struct report_line *l = &m->report.notes[n];
@@ -109,11 +117,13 @@ void report_warn(const struct manifest *m)
             continue;
         put_place(&place, m, &l->examples[0]);
         buf_byte(&place, '\0');
-        log_warn("%" PRIu64 " %s, in %" PRIu64 " rows; the first is %s", l->amount, what[n],
-                 l->rows, place.failed ? "" : (const char *)place.data);
+        log_warn("%" PRIu64 " %s, in %" PRIu64 " row%s; the first is %s", l->amount,
+                 what[n][l->amount == 1], l->rows, plural(l->rows),
+                 place.failed ? "" : (const char *)place.data);
         buf_free(&place);
     }
     uint64_t dropped = report_rows(&m->report) - m->report.fates[ROW_KEPT].rows;
     if (dropped > 0)
-        log_warn("%" PRIu64 " of %" PRIu64 " rows were dropped", dropped, report_rows(&m->report));
+        log_warn("%" PRIu64 " of %" PRIu64 " row%s %s dropped", dropped, report_rows(&m->report),
+                 plural(report_rows(&m->report)), dropped == 1 ? "was" : "were");
 }

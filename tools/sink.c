@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/sink.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -27,6 +28,7 @@ void sink_abort(struct sink *s)
         shard_writer_abort(s->open[split]);
         s->open[split] = NULL;
     }
+    buf_free(&s->held_out);
 }
 
 /* "train-00003.shard" */
@@ -81,12 +83,39 @@ static ft_status count_sample(struct split_info *i, const struct shard_sample *s
     return FT_OK;
 }
 
+static int compare_hashes(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static ft_status find_repeats(struct sink *s, enum dataset_split split,
+                              const struct shard_sample *sample, ft_error *err)
+{
+    uint64_t hash;
+    if (s->manifest->options.eval_fraction > 0 || (split == SPLIT_TRAIN && s->held_out.len == 0))
+        return FT_OK;
+    hash = hash64(sample->tokens, sample->n_tokens * sizeof *sample->tokens);
+    if (split == SPLIT_EVAL) {
+        FT_ASSERT(!s->sorted);
+        buf_append(&s->held_out, &hash, sizeof hash);
+        return buf_status(&s->held_out, "the hashes of held-out samples", err);
+    }
+    size_t n = s->held_out.len / sizeof hash;
+    if (!s->sorted)
+        qsort(s->held_out.data, n, sizeof hash, compare_hashes);
+    s->sorted = true;
+    s->n_repeated += bsearch(&hash, s->held_out.data, n, sizeof hash, compare_hashes) != NULL;
+    return FT_OK;
+}
+
 ft_status sink_add(struct sink *s, enum dataset_split split, const struct shard_sample *sample,
                    ft_error *err)
 {
     if (s->open[split] == NULL)
         FT_TRY(open_shard(s, split, err));
     FT_TRY(count_sample(&s->manifest->splits[split].info, sample, err));
+    FT_TRY(find_repeats(s, split, sample, err));
     FT_TRY(shard_writer_add(s->open[split], sample, err));
     if (shard_writer_bytes(s->open[split]) < (uint64_t)s->manifest->options.shard_bytes)
         return FT_OK;

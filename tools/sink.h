@@ -4,6 +4,7 @@
 #ifndef TOOLS_SINK_H
 #define TOOLS_SINK_H
 
+#include "common/buf.h"
 #include "formats/manifest.h"
 #include "formats/shard.h"
 #include "formats/tok/tok.h"
@@ -13,6 +14,9 @@ struct sink {
     struct manifest *manifest; /* borrowed; splits are filled in */
     struct shard_writer *open[SPLITS];
     struct shard_executor executor; /* who compresses; zeroed = the caller of sink_add */
+    struct buf held_out;            /* uint64_t: hashes of the samples of --eval files */
+    bool sorted;                    /* held_out is in ascending order */
+    uint64_t n_repeated;            /* training samples whose tokens are held out, too */
 };
 
 /* The part that a sample of a source with this use belongs to. For SOURCE_BOTH its tokens decide,
@@ -22,8 +26,12 @@ enum dataset_split sink_choose_split(enum source_use use, double eval_fraction,
 
 /* Writes nothing yet. manifest->options and token_bytes are set. */
 void sink_init(struct sink *s, const char *dir, struct manifest *manifest);
-void sink_abort(struct sink *s); /* drops the open shards; no effect after sink_finish */
+/* Drops what is open and frees memory; the shards of a sink_finish before it stay. */
+void sink_abort(struct sink *s);
 
+/* Held-out samples come before those trained on, so that each of the latter can be looked up among
+ * all of the former: 8 bytes of memory per held-out sample, none per training sample. With an
+ * eval_fraction nothing is looked up, for equal samples are on the same side then. */
 FT_NODISCARD ft_status sink_add(struct sink *s, enum dataset_split split,
                                 const struct shard_sample *sample, ft_error *err);
 /* Everything but the manifest itself. */

@@ -111,8 +111,8 @@ PY
     [[ "$output" =~ kept\ +3\  ]]
     [[ "$output" == *"$tmp/r.jsonl:4 (row 3): the row: \"messages\" is missing; the keys are \"mesages\"; did you mean"* ]]
     [[ "$output" == *"$tmp/r.jsonl:5 (row 4): "*" tokens"* ]]
-    [[ "$output" == *"1 messages behind the last assistant message were left out, in 1 rows; the first is $tmp/r.jsonl:6 (row 5)"* ]]
-    [[ "$output" == *"1 assistant messages are empty and are not trained"* ]]
+    [[ "$output" == *"1 message behind the last assistant message was left out, in 1 row; the first is $tmp/r.jsonl:6 (row 5)"* ]]
+    [[ "$output" == *"1 assistant message is empty and is not trained"* ]]
     [[ "$output" == *"4 of 7 rows were dropped"* ]]
     "$bin/ftprep" verify "$tmp/d"
     fails 1 "messages[1].content: an assistant message is empty (--strict)" \
@@ -161,13 +161,13 @@ PY
 
 @test "a cut file is an error even with --on-error skip" {
     { printf '['; row a b; printf ','; row c d | head -c 20; } > "$tmp/r.json"
-    fails 1 "after 1 complete rows: the file is cut off" build --out "$tmp/d" --on-error skip "$tmp/r.json"
+    fails 1 "after 1 complete row: the file is cut off" build --out "$tmp/d" --on-error skip "$tmp/r.json"
     [ ! -e "$tmp/d" ]
 }
 
 @test "rows without anything to learn are no data set" {
     echo '{"messages":[{"role":"user","content":"q"}]}' > "$tmp/r.jsonl"
-    fails 1 "no sample is left to train on: 1 rows read, 0 invalid, 1 without an assistant message" build --out "$tmp/d" "$tmp/r.jsonl"
+    fails 1 "no sample is left to train on: 1 row read, 0 invalid, 1 without an assistant message" build --out "$tmp/d" "$tmp/r.jsonl"
     : > "$tmp/empty"
     fails 1 "no sample is left to train on: 0 rows read" build --out "$tmp/d" "$tmp/empty"
     [ ! -e "$tmp/d" ]
@@ -402,7 +402,7 @@ PY
     [ "$("$bin/ftprep" inspect "$tmp/d" --json | wc -l)" -eq 40 ]
     [ "$("$bin/ftprep" inspect "$tmp/d" --json --split train --rows 2:5 | wc -l)" -eq 3 ]
     [ "$("$bin/ftprep" inspect "$tmp/d" --json --split train --rows 2: --limit 4 | wc -l)" -eq 4 ]
-    [ "$("$bin/ftprep" inspect "$tmp/d" --json --rows 1000: | wc -l)" -eq 0 ]
+    fails 2 "--rows: '500:600' is past the end: train has " "$bin/ftprep" inspect "$tmp/d" --rows 500:600
     [ "$("$bin/ftprep" inspect "$tmp/d" 2> /dev/null | grep -c '^--- train')" -eq 10 ]
     "$bin/ftprep" inspect "$tmp/d" --json | python3 -c '
 import json, sys
@@ -425,4 +425,33 @@ assert t["padding"]["packed"] < t["padding"]["random"]
 assert t["shortest"] <= t["percentiles"]["50"] <= t["longest"]
 '
     python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$tmp/l.svg"
+}
+
+# --- what is easily overlooked ---------------------------------------------------------------------
+
+@test "a file given twice and a file on both sides of --eval are usage errors" {
+    rows 5 > "$tmp/a.jsonl"
+    ln -s a.jsonl "$tmp/link.jsonl"
+    fails 2 "$tmp/link.jsonl: is given twice, first as $tmp/a.jsonl" build --out "$tmp/d" "$tmp/a.jsonl" "$tmp/link.jsonl"
+    fails 2 "$tmp/link.jsonl: is both trained on and held out by --eval; --eval-fraction" \
+        build --out "$tmp/d" --eval "$tmp/link.jsonl" "$tmp/a.jsonl"
+    [ ! -e "$tmp/d" ]
+}
+
+@test "training samples that are held out as well are counted in a warning" {
+    rows 5 > "$tmp/a.jsonl"
+    rows 3 > "$tmp/b.jsonl"
+    row x y > "$tmp/c.jsonl"
+    run build --out "$tmp/d" --eval "$tmp/c.jsonl,$tmp/b.jsonl" "$tmp/a.jsonl"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"3 training samples are also in the --eval files"* ]] || { echo "$output"; false; }
+    run build --out "$tmp/e" --eval "$tmp/c.jsonl" "$tmp/a.jsonl"
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"also in the --eval files"* ]]
+    "$bin/ftprep" verify "$tmp/d"
+}
+
+@test "- is standard input" {
+    rows 5 | build --out "$tmp/d" - > /dev/null
+    [ "$("$bin/ftprep" inspect "$tmp/d" --json | wc -l)" -eq 5 ]
 }

@@ -91,8 +91,8 @@ static void broken_arrays_name_the_place(void **state)
 {
     (void)state;
     expect_error(STR("[{\"a\":1},\n{\"b\":"), FT_EFORMAT,
-                 "unexpected end at byte 15, after 1 complete rows: the file is cut off");
-    expect_error(STR("[1,2"), FT_EFORMAT, "after 1 complete rows");
+                 "unexpected end at byte 15, after 1 complete row: the file is cut off");
+    expect_error(STR("[1,2"), FT_EFORMAT, "after 1 complete row");
     expect_error(STR("[1,2,"), FT_EFORMAT, "after 2 complete rows");
     expect_error(STR("["), FT_EFORMAT, "after 0 complete rows");
     expect_error(STR("[1,]"), FT_EFORMAT, "byte 3: not JSON: a value is missing");
