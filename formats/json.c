@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,69 @@ static bool key_expected_before(const char *t, size_t at)
     return i > 0 && (t[i - 1] == '{' || t[i - 1] == ',');
 }
 
+static bool is_number_word(const char *t)
+{
+    static const char *const words[] = {"NaN", "nan", "Infinity", "inf"};
+    t += *t == '-' || *t == '+';
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strncmp(t, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The character before t[at] that is no white space; NUL when there is none. */
+static char before(const char *t, size_t at)
+{
+    while (at > 0 && strchr(" \t\r\n", t[at - 1]) != NULL)
+        at--;
+    return at == 0 ? '\0' : t[at - 1];
+}
+
+/* Brackets that are open before t[at]. */
+static size_t depth_at(const char *t, size_t at)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < at; i++) {
+        if (t[i] == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += t[i] == '\\';
+        else
+            depth += (size_t)(t[i] == '[' || t[i] == '{') - (size_t)(t[i] == ']' || t[i] == '}');
+    }
+    return depth;
+}
+
+/* cJSON stops at a backslash when it cannot read the escape there. */
+static const char *explain_escape(const char *t)
+{
+    unsigned unit;
+    if (t[1] == 'u' && sscanf(t + 2, "%4x", &unit) == 1 && unit >= 0xD800 && unit <= 0xDFFF)
+        return "lone surrogate escape";
+    return "unknown escape";
+}
+
+/* What is wrong at t[at], as far as the text around it tells. */
+static const char *explain(const char *t, size_t n, size_t at)
+{
+    if (at >= n)
+        return "the text ends too early";
+    cJSON *value = cJSON_ParseWithLengthOpts(t, n + 1, NULL, 0);
+    cJSON_Delete(value);
+    if (value != NULL)
+        return "text after the value";
+    if ((t[at] == ']' || t[at] == '}') && before(t, at) == ',')
+        return "trailing comma";
+    if ((t[at] == '[' || t[at] == '{') && depth_at(t, at) >= CJSON_NESTING_LIMIT)
+        return "nesting deeper than 1000";
+    if (t[at] == '\\')
+        return explain_escape(t + at);
+    if (t[at] == '\'')
+        return "strings need double quotes";
+    return is_number_word(t + at) ? "NaN/Infinity is not JSON" : "unexpected character";
+}
+
 static ft_status parse_scanned(struct json_doc *doc, const char *name, str original, size_t n,
                                ft_error *err)
 {
@@ -172,11 +236,8 @@ static ft_status parse_scanned(struct json_doc *doc, const char *name, str origi
     size_t at = end == NULL ? 0 : (size_t)(end - doc->text);
     if (key_expected_before(doc->text, at))
         at--;
-    if (at >= n)
-        return syntax_error(err, name, original, original.len, "the text ends too early");
-    return syntax_error(err, name, original, at,
-                        doc->text[at] == '\'' ? "strings need double quotes"
-                                              : "unexpected character or too deep nesting");
+    return syntax_error(err, name, original, at >= n ? original.len : at,
+                        explain(doc->text, n, at));
 }
 
 ft_status json_parse(struct json_doc **out, const char *name, str text, enum json_flags flags,

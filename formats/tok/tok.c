@@ -116,10 +116,15 @@ static ft_status open_file(struct tok **out, const char *path, ft_error *err)
     struct file_map m;
     ft_status (*load)(struct tok **, const char *, ft_error *) = tok_json_load;
     FT_TRY(file_map_open(&m, path, err));
+    bool empty = m.bytes == 0;
+    if (str_ends(str_from(path), STR(".tok")))
+        load = tok_blob_load;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (str_starts((str){(const char *)m.data, m.bytes}, str_from(kinds[i].magic)))
             load = kinds[i].load;
     file_map_close(&m);
+    if (empty)
+        return ft_fail(err, FT_EFORMAT, "%s: is empty, expected a tokenizer", path);
     return load(out, path, err);
 }
 

@@ -12,11 +12,17 @@ static void bad_text_is_refused_with_its_place(void **state)
         {"", "x: line 1, column 1: not JSON: the text ends too early"},
         {"{", "the text ends too early"},
         {"{\"a\": 1,\n  'b': 2}", "x: line 2, column 3: not JSON: strings need double quotes"},
-        {"{\"a\": 1,}", "line 1, column 9"},
-        {"[1, NaN]", "line 1, column 5"},
-        {"{\"a\":1} x", "line 1, column 9"},
+        {"{\"a\": 1,}", "line 1, column 9: not JSON: trailing comma"},
+        {"[1, 2 ,\n]", "line 2, column 1: not JSON: trailing comma"},
+        {"[,]", "unexpected character"},
+        {"[1, NaN]", "line 1, column 5: not JSON: NaN/Infinity is not JSON"},
+        {"[1, -Infinity]", "NaN/Infinity is not JSON"},
+        {"{\"a\":1} x", "line 1, column 9: not JSON: text after the value"},
+        {"{\"a\":1}{\"a\":1}", "line 1, column 8: not JSON: text after the value"},
         {"[1,\n2,\n+3]", "line 3, column 1"},
-        {"[\"\\ud83d\"]", "not JSON"},
+        {"[\"\\ud83d\"]", "not JSON: lone surrogate escape"},
+        {"[\"\\udc00\"]", "not JSON: lone surrogate escape"},
+        {"[\"\\x41\"]", "not JSON: unknown escape"},
         {"[\"a\nb\"]", "line 1, column 4: not JSON: raw control character"},
         {"\"\xC0\x80\"", "column 2: not JSON: invalid UTF-8"},
         {"\"\xFF\"", "invalid UTF-8"},
@@ -37,7 +43,7 @@ static void bad_text_is_refused_with_its_place(void **state)
     char deep[4000];
     memset(deep, '[', sizeof deep);
     ASSERT_FAILS(json_parse(&doc, "x", (str){deep, sizeof deep}, JSON_STRICT, &err), FT_EFORMAT,
-                 "too deep");
+                 "column 1001: not JSON: nesting deeper than 1000");
 }
 
 static void strings_keep_nul_and_escapes(void **state)
