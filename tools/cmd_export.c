@@ -13,6 +13,7 @@
 #include "tools/export_merged.h"
 #include "tools/gguf_lora.h"
 #include "tools/out_dir.h"
+#include "tools/stop.h"
 
 enum format { FORMAT_PEFT, FORMAT_MERGED, FORMAT_GGUF_LORA };
 enum dtype_choice { DTYPE_AUTO, DTYPE_F32, DTYPE_F16, DTYPE_BF16 };
@@ -141,6 +142,7 @@ static ft_status write_peft(struct export *x, const char *dir, ft_error *err)
     if (jinja == NULL || modelfile == NULL)
         return no_memory(err);
     FT_TRY(adapter_convert(x->adapter, dir, x->dtype, err));
+    FT_TRY(stop_check(err));
     if (x->base == NULL)
         return FT_OK;
     FT_TRY(export_chat_template(&x->files, jinja, err));
@@ -219,20 +221,42 @@ static const char *neighbour(struct export *x, const char *ending)
     return path;
 }
 
+/* As check_replaceable; the files beside the GGUF file belong to it. */
+static ft_status check_files(const struct export *x, const char *const *files, size_t n,
+                             ft_error *err)
+{
+    const char *out = x->v->out;
+    for (size_t i = 0; i < n; i++) {
+        FT_TRY(file_check_target(files[i], err));
+        if (path_exists(files[i]) && !x->v->force)
+            return ft_fail(err, FT_EIO, "%s exists; --force replaces it", files[i]);
+    }
+    if (path_same(out, x->v->base))
+        return ft_fail(err, FT_EUSAGE, "--out: %s is the base", out);
+    if (path_exists(out) && gguf_lora_check(out, err) != FT_OK)
+        return ft_wrap(err, "--force replaces GGUF adapters only");
+    return FT_OK;
+}
+
 static ft_status export_gguf_lora(struct export *x, ft_error *err)
 {
+    struct gguf_writer file = {0};
+    ft_status st;
     if (!str_ends(str_from(x->v->out), STR(".gguf")))
         return ft_fail(err, FT_EUSAGE, "--out: expected a file name that ends in .gguf");
     const char *jinja = neighbour(x, ".jinja"), *modelfile = neighbour(x, ".Modelfile");
     if (jinja == NULL || modelfile == NULL)
         return no_memory(err);
-    const char *files[] = {x->v->out, jinja, modelfile};
-    for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        if (path_exists(files[i]) && !x->v->force)
-            return ft_fail(err, FT_EIO, "%s exists; --force replaces it", files[i]);
-    FT_TRY(export_chat_template(&x->files, jinja, err));
-    FT_TRY(export_modelfile(&x->files, modelfile, path_base(x->v->out), err));
-    return gguf_lora_write(x->v->out, x->adapter, export_base_config(x->base), x->dtype, err);
+    const char *const files[] = {x->v->out, jinja, modelfile};
+    FT_TRY(check_files(x, files, ARRAY_LEN(files), err));
+    FT_GOTO(
+        gguf_lora_write(&file, x->v->out, x->adapter, export_base_config(x->base), x->dtype, err));
+    FT_GOTO(export_chat_template(&x->files, jinja, err));
+    FT_GOTO(export_modelfile(&x->files, modelfile, path_base(x->v->out), err));
+    FT_GOTO(gguf_write_commit(&file, err));
+out:
+    gguf_write_abort(&file);
+    return st;
 }
 
 /* --- command --------------------------------------------------------------------------------- */
@@ -265,13 +289,16 @@ static ft_status export_adapter(struct export *x, ft_error *err)
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 {
     struct export x = {.v = values, .dtype = choose_dtype(values)};
+    struct stop stop;
     ft_status st;
     (void)n_args;
     (void)args;
+    stop_catch(&stop);
     FT_GOTO(check_options(x.v, err));
     FT_GOTO(open_inputs(&x, err));
     st = x.v->format == FORMAT_MERGED ? export_merged(&x, err) : export_adapter(&x, err);
 out:
+    stop_restore(&stop);
     tok_close(x.tok);
     adapter_close(x.adapter);
     export_base_close(x.base);

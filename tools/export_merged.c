@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "formats/safetensors.h"
 #include "tools/merge.h"
+#include "tools/stop.h"
 
 enum { CHUNK = 1 << 22 /* elements that are in memory at once, or one row */ };
 
@@ -156,6 +157,7 @@ static ft_status write_tensor(struct writer *w, struct safetensors_writer *file,
     for (w->first_row = 0; w->first_row < rows; w->first_row += step) {
         int64_t n = FT_MIN(step, rows - w->first_row);
         size_t bytes = (size_t)(n * w->cols) * dtype_block_bytes(w->m->dtype);
+        FT_TRY(stop_check(err));
         pool_range(w->m->pool, n, 1, process_rows, w);
         FT_TRY(check_finite(w, n, err));
         safetensors_write(file, w->out, bytes);

@@ -23,7 +23,7 @@ struct export_merged_result {
 
 /* Writes model.safetensors, or numbered files and model.safetensors.index.json. Weights are read,
  * merged, rounded once to the type and written a few rows at a time. FT_EFORMAT names the tensor
- * when a value does not fit the type. */
+ * when a value does not fit the type; FT_ESTOP after a signal (tools/stop.h). */
 FT_NODISCARD ft_status export_merged_write(struct export_merged_result *out,
                                            const struct export_merged *m, ft_error *err);
 

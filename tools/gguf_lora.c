@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "formats/gguf_write.h"
+#include "formats/gguf.h"
+#include "tools/stop.h"
 
 static const char *const layer_names[LINEAR_KINDS] = {
     [LIN_Q] = "attn_q",      [LIN_K] = "attn_k",  [LIN_V] = "attn_v",      [LIN_O] = "attn_output",
@@ -40,7 +41,7 @@ static void pair_neighbours(float *dst, const float *src, int64_t n_heads, int64
 }
 
 struct lora_writer {
-    struct gguf_writer file;
+    struct gguf_writer *file;
     const struct adapter *ad;
     const struct model_config *model;
     enum dtype dtype;
@@ -54,7 +55,7 @@ static ft_status declare(struct lora_writer *w, int64_t layer, enum linear_kind 
     int64_t rank = adapter_config_of(w->ad)->rank;
     int64_t dims[2] = {is_b ? rank : adapter_in(w->ad, k), is_b ? adapter_out(w->ad, k) : rank};
     tensor_name(name, layer, k, is_b);
-    return gguf_write_tensor(&w->file, name, w->dtype, dims, 2, err);
+    return gguf_write_tensor(w->file, name, w->dtype, dims, 2, err);
 }
 
 static ft_status write_data(struct lora_writer *w, int64_t layer, enum linear_kind k, bool is_b,
@@ -65,6 +66,7 @@ static ft_status write_data(struct lora_writer *w, int64_t layer, enum linear_ki
     int64_t n = rank * (is_b ? adapter_out(w->ad, k) : adapter_in(w->ad, k));
     float *values = w->values;
     size_t bytes;
+    FT_TRY(stop_check(err));
     FT_TRY(adapter_read(w->ad, values, layer, k, is_b, err));
     if (is_b && is_llama(w->model) && (k == LIN_Q || k == LIN_K)) {
         pair_neighbours(w->permuted, values, adapter_out(w->ad, k) / w->model->head_dim,
@@ -79,8 +81,8 @@ static ft_status write_data(struct lora_writer *w, int64_t layer, enum linear_ki
                        dtype_name(w->dtype));
     }
     FT_ASSERT(dtype_bytes(w->dtype, n, &bytes));
-    FT_TRY(gguf_write_data(&w->file, values, bytes, err));
-    gguf_write_pad(&w->file);
+    FT_TRY(gguf_write_data(w->file, values, bytes, err));
+    gguf_write_pad(w->file);
     return FT_OK;
 }
 
@@ -107,28 +109,41 @@ static ft_status alloc_buffers(struct lora_writer *w, ft_error *err)
 static void write_metadata(struct lora_writer *w)
 {
     const struct adapter_config *c = adapter_config_of(w->ad);
-    gguf_write_str(&w->file, "general.architecture",
+    gguf_write_str(w->file, "general.architecture",
                    is_llama(w->model) ? STR("llama") : str_from(w->model->architecture));
-    gguf_write_str(&w->file, "general.type", STR("adapter"));
-    gguf_write_str(&w->file, "adapter.type", STR("lora"));
+    gguf_write_str(w->file, "general.type", STR("adapter"));
+    gguf_write_str(w->file, "adapter.type", STR("lora"));
     /* llama.cpp knows alpha / rank only; rank-stabilised scaling is folded into alpha. */
-    gguf_write_f32(&w->file, "adapter.lora.alpha", (float)(adapter_scaling(c) * (double)c->rank));
+    gguf_write_f32(w->file, "adapter.lora.alpha", (float)(adapter_scaling(c) * (double)c->rank));
 }
 
-ft_status gguf_lora_write(const char *path, const struct adapter *ad,
+ft_status gguf_lora_write(struct gguf_writer *file, const char *path, const struct adapter *ad,
                           const struct model_config *model, enum dtype dtype, ft_error *err)
 {
-    struct lora_writer w = {.ad = ad, .model = model, .dtype = dtype};
+    struct lora_writer w = {.file = file, .ad = ad, .model = model, .dtype = dtype};
     ft_status st;
+    FT_GOTO(gguf_write_open(file, path, err));
     FT_GOTO(alloc_buffers(&w, err));
-    FT_GOTO(gguf_write_open(&w.file, path, err));
     write_metadata(&w);
     FT_GOTO(each_tensor(&w, declare, err));
     FT_GOTO(each_tensor(&w, write_data, err));
-    FT_GOTO(gguf_write_commit(&w.file, err));
 out:
-    gguf_write_abort(&w.file);
     mem_free(w.values);
     mem_free(w.permuted);
+    return st;
+}
+
+ft_status gguf_lora_check(const char *path, ft_error *err)
+{
+    struct gguf *g;
+    str general, adapter;
+    ft_status st;
+    FT_TRY(gguf_open(&g, path, err));
+    FT_GOTO(gguf_opt_str(&general, g, "general.type", STR(""), err));
+    FT_GOTO(gguf_opt_str(&adapter, g, "adapter.type", STR(""), err));
+    if (!str_is(general, "adapter") || !str_is(adapter, "lora"))
+        st = ft_fail(err, FT_EFORMAT, "%s: is no LoRA adapter", path);
+out:
+    gguf_close(g);
     return st;
 }

@@ -123,6 +123,38 @@ no_leftovers() {
     [[ "$output" == *"is not a directory"* ]]
 }
 
+@test "gguf-lora --force replaces GGUF adapters and nothing else" {
+    lora() { run "$bin"/ftprep export --format gguf-lora --adapter "$tmp/adapter" --base "$tmp/model" "$@"; }
+    lora --out "$tmp/out.gguf"
+    [ "$status" -eq 0 ]
+    cp "$tmp/out.gguf" "$tmp/out-first.gguf"
+    lora --out "$tmp/out.gguf" --force --dtype f16
+    [ "$status" -eq 0 ]
+    ! cmp -s "$tmp/out-first.gguf" "$tmp/out.gguf"
+    echo precious > "$tmp/out-notes.gguf"
+    lora --out "$tmp/out-notes.gguf" --force
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"--force replaces GGUF adapters only"* ]]
+    grep -q precious "$tmp/out-notes.gguf"
+    # A GGUF file that does not call itself a LoRA adapter.
+    sed 's/adapter\.type/adapter.nope/' "$tmp/out-first.gguf" > "$tmp/out-model.gguf"
+    cp "$tmp/out-model.gguf" "$tmp/out-kept"
+    lora --out "$tmp/out-model.gguf" --force
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"is no LoRA adapter"* ]]
+    cmp "$tmp/out-model.gguf" "$tmp/out-kept"
+    mkdir "$tmp/out-dir.gguf"
+    lora --out "$tmp/out-dir.gguf" --force
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"is a directory, expected a file name"* ]]
+    ln "$tmp/base.nf4" "$tmp/out-base.gguf"
+    run "$bin"/ftprep export --format gguf-lora --adapter "$tmp/adapter" --base "$tmp/base.nf4" --out "$tmp/out-base.gguf" --force
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"out-base.gguf is the base"* ]]
+    "$bin"/ftprep verify "$tmp/base.nf4"
+    no_leftovers
+}
+
 @test "an adapter that does not fit the base is refused with what differs" {
     run "$bin"/ftprep export --format merged --adapter tests/golden/adapter/plain --base "$tmp/model" --out "$tmp/out"
     [ "$status" -eq 1 ]

@@ -54,7 +54,7 @@ refuses() {
     [ -d d ] && [ -p p ] && [ -c /dev/full ]
 }
 
-# A model of 1.6 billion zero weights, most of them holes of a sparse file.
+# A model of 2.1 billion zero weights, the holes of a sparse file.
 large_model() {
     mkdir large
     python3 - << 'PY'
@@ -102,8 +102,10 @@ stops() {
     [ -z "$(ls -d out* 2> /dev/null)" ]
 }
 
-@test "SIGINT and SIGTERM end quantize with exit code 3 and nothing left" {
+@test "SIGINT and SIGTERM end quantize and export with exit code 3 and nothing left" {
     large_model
     stops TERM "$bin/ftprep" quantize large --out out.nf4 --no-tokenizer
     stops INT "$bin/ftprep" quantize large --out out.nf4 --no-tokenizer
+    stops TERM "$bin/ftprep" export --format merged --base large --out out
+    stops INT "$bin/ftprep" export --format merged --base large --out out
 }

@@ -151,10 +151,12 @@ static struct gguf *convert(const char *golden, const char *architecture, enum d
     ft_error err;
     struct adapter *ad;
     struct gguf *g;
+    struct gguf_writer file = {0};
     struct model_config c = tiny(architecture);
     const char *path = test_path("lora.gguf");
     ASSERT_OK(adapter_open(&ad, golden, &err));
-    ASSERT_OK(gguf_lora_write(path, ad, &c, dtype, &err));
+    ASSERT_OK(gguf_lora_write(&file, path, ad, &c, dtype, &err));
+    ASSERT_OK(gguf_write_commit(&file, &err));
     adapter_close(ad);
     ASSERT_OK(gguf_open(&g, path, &err));
     return g;
