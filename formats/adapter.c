@@ -136,6 +136,16 @@ static ft_status open_tensors(struct adapter *ad, const char *dir, ft_error *err
     return st == FT_OK ? FT_OK : ft_wrap(err, "%s", path);
 }
 
+ft_status adapter_locate(const char **out, struct arena *a, const char *dir, ft_error *err)
+{
+    const char *inner = path_join(a, dir, "adapter");
+    const char *config = path_join(a, dir, "adapter_config.json");
+    if (inner == NULL || config == NULL)
+        return ft_fail_memory(err, strlen(dir), "a path");
+    *out = !path_exists(config) && path_is_dir(inner) ? inner : dir;
+    return FT_OK;
+}
+
 ft_status adapter_open(struct adapter **out, const char *dir, ft_error *err)
 {
     struct adapter *ad = NULL;

@@ -32,6 +32,10 @@ FT_NODISCARD ft_status adapter_save(const char *dir, const struct adapter_config
                                     const struct model_config *model,
                                     const struct adapter_pair *pairs, ft_error *err);
 
+/* The adapter that dir names: dir itself, or dir/adapter when dir is a run or holds an adapter that
+ * way. Only looks: opening reports what is missing. */
+FT_NODISCARD ft_status adapter_locate(const char **out, struct arena *a, const char *dir,
+                                      ft_error *err);
 /* Reads the config of any PEFT LoRA adapter this project supports; others are refused by key (DoRA,
  * modules_to_save, per-layer ranks, ...). base_name lives in the arena. */
 FT_NODISCARD ft_status adapter_load_config(struct adapter_config *out, struct arena *a,

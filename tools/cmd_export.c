@@ -58,16 +58,6 @@ static ft_status check_options(const struct values *v, ft_error *err)
     return FT_OK;
 }
 
-/* The adapter directory itself, or that of a run or checkpoint. NULL on exhaustion. */
-static const char *find_adapter(struct export *x)
-{
-    const char *inner = path_join(&x->arena, x->v->adapter, "adapter");
-    const char *config = path_join(&x->arena, x->v->adapter, "adapter_config.json");
-    if (inner == NULL || config == NULL)
-        return NULL;
-    return !path_exists(config) && path_is_dir(inner) ? inner : x->v->adapter;
-}
-
 /* A tokenizer that is not understood costs the files derived from it, not the export. */
 static ft_status open_tok(struct export *x, ft_error *err)
 {
@@ -82,9 +72,8 @@ static ft_status open_tok(struct export *x, ft_error *err)
 
 static ft_status open_adapter(struct export *x, ft_error *err)
 {
-    const char *dir = find_adapter(x);
-    if (dir == NULL)
-        return no_memory(err);
+    const char *dir;
+    FT_TRY(adapter_locate(&dir, &x->arena, x->v->adapter, err));
     FT_TRY(adapter_open(&x->adapter, dir, err));
     const struct adapter_config *c = adapter_config_of(x->adapter);
     log_info("adapter of rank %" PRId64 " for %" PRId64 " layers%s%s", c->rank,

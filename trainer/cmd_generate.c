@@ -11,6 +11,8 @@
 #include "trainer/commands.h"
 #include "trainer/generate.h"
 
+enum { DEFAULT_CONTEXT = 2048 };
+
 struct generate_flags {
     const char *base, *adapter, *prompt, *system, *template_name;
     int64_t max_tokens, context, threads, seed, top_k;
@@ -23,13 +25,15 @@ struct generate_flags {
 static const struct opt options[] = {
     {"base", OPT_STRING, AT(base), NULL, 0, 0, NULL, "FILE", "base model, a .nf4 file", true},
     {"adapter", OPT_STRING, AT(adapter), NULL, 0, 0, NULL, "DIR",
-     "LoRA adapter in PEFT form, e.g. RUN/adapter", false},
+     "LoRA adapter in PEFT form, or a run or checkpoint that holds one", false},
     {"prompt", OPT_STRING, AT(prompt), NULL, 0, 0, NULL, "TEXT",
-     "the question; - reads one per line from standard input", true},
+     "the question; - reads one per line from standard input, blank lines are skipped", true},
     {"system", OPT_STRING, AT(system), NULL, 0, 0, NULL, "TEXT", "system message", false},
     {"max-tokens", OPT_INT, AT(max_tokens), "256", 1, 1 << 24, NULL, "N", "longest answer", false},
-    {"context", OPT_INT, AT(context), "2048", 2, 1 << 24, NULL, "N",
-     "tokens that prompt and answer take together at most; decides the memory", false},
+    {"context", OPT_INT, AT(context), "0", 0, 1 << 24, NULL, "N",
+     "tokens that prompt and answer take together at most; decides the memory; 0 = 2048, or what "
+     "the model handles",
+     false},
     {"temperature", OPT_FLOAT, AT(temperature), "0", 0, 100, NULL, "X",
      "0 always takes the most likely token", false},
     {"top-p", OPT_FLOAT, AT(top_p), "1", 1e-6, 1, NULL, "X",
@@ -117,23 +121,36 @@ static ft_status open_tokenizer(struct session *s, ft_error *err)
     return tok_encoder_create(&s->encoder, s->tok, err);
 }
 
+static ft_status choose_context(struct session *s, ft_error *err)
+{
+    int64_t positions = nf4_file_config(s->base)->max_positions;
+    if (s->f->context > positions)
+        return ft_fail(err, FT_EUSAGE,
+                       "--context is %" PRId64 ", but %s handles %" PRId64 " tokens at most",
+                       s->f->context, s->f->base, positions);
+    s->context = s->f->context > 0 ? s->f->context : FT_MIN((int64_t)DEFAULT_CONTEXT, positions);
+    return FT_OK;
+}
+
 static ft_status open_model(struct session *s, ft_error *err)
 {
     const struct model_config *config = nf4_file_config(s->base);
     const struct backend_options backend = {s->f->threads > 0 ? (int)s->f->threads : cpu_count(),
                                             (enum matmul_kind)s->f->matmul};
     struct adapter_config adapter;
-    s->context = FT_MIN(s->f->context, config->max_positions);
+    const char *dir = NULL;
     const struct model_options model = {
         .adapter = s->f->adapter == NULL ? NULL : &adapter,
         .max_context = s->context,
     };
     if (s->f->adapter != NULL)
-        FT_TRY(adapter_load_config(&adapter, &s->arena, s->f->adapter, err));
+        FT_TRY(adapter_locate(&dir, &s->arena, s->f->adapter, err));
+    if (dir != NULL)
+        FT_TRY(adapter_load_config(&adapter, &s->arena, dir, err));
     FT_TRY(backend_open(&s->be, "cpu", &backend, err));
     FT_TRY(model_create(&s->model, s->be, s->base, &model, err));
-    if (s->f->adapter != NULL)
-        FT_TRY(adapter_load(model_adapter_pairs(s->model), s->f->adapter, &adapter, config, err));
+    if (dir != NULL)
+        FT_TRY(adapter_load(model_adapter_pairs(s->model), dir, &adapter, config, err));
     const struct sampler_options sampling = {s->f->temperature, s->f->top_p, s->f->top_k,
                                              (uint64_t)s->f->seed};
     return sampler_open(&s->sampler, &sampling, tok_n_vocab(s->tok), err);
@@ -195,16 +212,17 @@ static ft_status print_json(struct session *s, str prompt, const struct generate
 
 static ft_status check_context(const struct session *s, ft_error *err)
 {
-    int64_t n = (int64_t)s->ids.n;
+    int64_t n = (int64_t)s->ids.n, positions = nf4_file_config(s->base)->max_positions;
+    bool beyond_model = n + s->f->max_tokens > positions; /* no --context would help */
     if (n == 0)
         return ft_fail(err, FT_EUSAGE, "--prompt: the prompt is empty");
     if (n + s->f->max_tokens > s->context)
         return ft_fail(err, FT_ELIMIT,
                        "the prompt has %" PRId64 " tokens and --max-tokens allows %" PRId64
-                       ", together more than the %" PRId64 " of %s; lower --max-tokens or raise "
-                       "--context",
-                       n, s->f->max_tokens, s->context,
-                       s->context < s->f->context ? "the model" : "--context");
+                       ", together more than the %" PRId64 " of %s; lower --max-tokens%s",
+                       n, s->f->max_tokens, beyond_model ? positions : s->context,
+                       beyond_model ? "the model" : "--context",
+                       beyond_model ? "" : " or raise --context");
     return FT_OK;
 }
 
@@ -242,6 +260,8 @@ static ft_status answer_lines(struct session *s, ft_error *err)
     ssize_t n;
     for (size_t row = 1; st == FT_OK && (n = getline(&line, &cap, stdin)) >= 0; row++) {
         str prompt = {line, (size_t)n - (n > 0 && line[n - 1] == '\n')};
+        if (str_trim(prompt).len == 0)
+            continue;
         st = answer(s, prompt, err);
         if (st != FT_OK)
             st = ft_wrap(err, "standard input, line %zu", row);
@@ -260,6 +280,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     FT_GOTO(check_flags(s.f, err));
     FT_GOTO(nf4_file_open(&s.base, s.f->base, err));
     FT_GOTO(open_tokenizer(&s, err));
+    FT_GOTO(choose_context(&s, err));
     FT_GOTO(open_model(&s, err));
     st = strcmp(s.f->prompt, "-") == 0 ? answer_lines(&s, err)
                                        : answer(&s, str_from(s.f->prompt), err);

@@ -37,7 +37,10 @@ ask() {
     "$bin/fttrain" train "$dir/run.json" "run.dir=$dir/strong" optimizer.lr=0.1 train.max_steps=40 \
         2> /dev/null > /dev/null
     a=$(ask --prompt "hello")
-    [ "$a" != "$(ask --prompt "hello" --adapter "$dir/strong/adapter")" ]
+    b=$(ask --prompt "hello" --adapter "$dir/strong/adapter")
+    [ "$a" != "$b" ]
+    # The run finds its adapter.
+    [ "$b" = "$(ask --prompt "hello" --adapter "$dir/strong")" ]
 }
 
 @test "prompts are read line by line, each answered as if alone" {
@@ -47,6 +50,14 @@ ask() {
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 2 ]
     [ "$alone" = "${lines[1]%%, \"prompt_seconds\"*}" ]
+}
+
+@test "blank lines are no prompts" {
+    run bash -c "printf '\n  \nfirst\n\n' | '$bin/fttrain' generate --base '$dir/base.nf4' \
+        --max-tokens 3 --prompt - --json 2> /dev/null"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "${lines[0]}" == *'"prompt": "first"'* ]]
 }
 
 @test "output is UTF-8 whatever the model produces" {
@@ -72,6 +83,13 @@ ask() {
     run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt hi --context 10
     [ "$status" -eq 1 ]
     [[ "$output" == *"lower --max-tokens or raise --context"* ]]
+    run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt hi --max-tokens 50000
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"together more than the 2048 of the model; lower --max-tokens"* ]]
+    refute grep -q "raise --context" <<< "$output"
+    run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt hi --context 100000
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--context is 100000, but $dir/base.nf4 handles 2048 tokens at most"* ]]
     run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt "" --raw
     [ "$status" -eq 2 ]
 }
