@@ -340,8 +340,9 @@ const struct command cmd_tokenize = {
     .name = "tokenize",
     .summary = "Turn text into token ids, line by line",
     .usage = "",
-    .details = "Reads standard input and writes the ids of each line to one line of standard "
-               "output. Nothing is added in front or behind: no begin-of-text token.",
+    .details =
+        "Reads standard input and writes the ids of each line to one line of standard output.\n"
+        "Nothing is added in front or behind: no begin-of-text token.",
     .examples = "  echo 'Hello world' | ftprep tokenize --tokenizer model.gguf   # ids of one line",
     .options = encode_options,
     .n_options = ARRAY_LEN(encode_options),
@@ -354,7 +355,8 @@ const struct command cmd_detokenize = {
     .summary = "Turn token ids into text, line by line",
     .usage = "",
     .details = "The inverse of tokenize. With --json, bytes that are not valid UTF-8 (an id can "
-               "stand for half a character) become U+FFFD.",
+               "stand for\n"
+               "half a character) become U+FFFD.",
     .examples = "  echo '19556 905' | ftprep detokenize --tokenizer model.gguf   # text of two ids",
     .options = decode_options,
     .n_options = ARRAY_LEN(decode_options),

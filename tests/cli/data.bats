@@ -455,3 +455,25 @@ assert t["shortest"] <= t["percentiles"]["50"] <= t["longest"]
     rows 5 | build --out "$tmp/d" - > /dev/null
     [ "$("$bin/ftprep" inspect "$tmp/d" --json | wc -l)" -eq 5 ]
 }
+
+@test "the messages of bad JSON say what is wrong" {
+    bad() {
+        printf '%s\n' "$1" > "$tmp/r.jsonl"
+        fails 1 "not JSON: $2" build --out "$tmp/d" "$tmp/r.jsonl"
+    }
+    bad '{"messages":[],}' "trailing comma"
+    bad '{"messages":[NaN]}' "NaN/Infinity is not JSON"
+    bad '{"messages":["\ud83d"]}' "lone surrogate escape"
+    bad '{"messages":[]} x' "text after the value"
+}
+
+@test "one pack is 1 pack" {
+    row a b > "$tmp/r.jsonl"
+    run build --out "$tmp/d" "$tmp/r.jsonl"
+    [[ "$output" == *" 1 pack of "* ]] || { echo "$output"; false; }
+}
+
+@test "no fuzz input holds a path of the machine that made it" {
+    run grep -rn '"path": "/' tests/fuzz/corpus/manifest
+    [ "$status" -eq 1 ]
+}

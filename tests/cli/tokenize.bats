@@ -69,3 +69,22 @@ teardown() { rm -rf "$tmp"; }
     [ "$status" -eq 1 ]
     [[ "$output" == *"standard output: cannot write"* ]]
 }
+
+@test "an empty file and one that is no tokenizer are named" {
+    : > "$tmp/empty.tok"
+    echo text > "$tmp/text.tok"
+    run "$bin/ftprep" count --tokenizer "$tmp/empty.tok" < /dev/null
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"$tmp/empty.tok: is empty, expected a tokenizer"* ]]
+    run "$bin/ftprep" count --tokenizer "$tmp/text.tok" < /dev/null
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"$tmp/text.tok: not a serialised tokenizer"* ]]
+}
+
+@test "help fits 96 columns and indents its examples" {
+    for command in tokenize detokenize count; do
+        "$bin/ftprep" $command --help > "$tmp/help"
+        [ -z "$(grep -E '^.{97}' "$tmp/help")" ] || { cat "$tmp/help"; false; }
+        [ -z "$(sed '1,/^examples:/d' "$tmp/help" | grep -E '^[^ ]')" ] || { cat "$tmp/help"; false; }
+    done
+}

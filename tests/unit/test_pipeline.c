@@ -2,6 +2,7 @@
 #include "tools/pipeline.h"
 
 #include "tests/support/check.h"
+#include "tools/commands.h"
 #include "tools/verify.h"
 
 #define TOKENIZER "data-samples/tokenizer-tiny.json"
@@ -159,6 +160,30 @@ static void syntax_errors_name_line_and_column_of_the_file(void **state)
     finish(&r);
 }
 
+static void the_help_of_build_names_every_template(void **state)
+{
+    const char *help = NULL;
+    (void)state;
+    for (size_t i = 0; i < cmd_build.n_options; i++)
+        if (strcmp(cmd_build.options[i].name, "template") == 0)
+            help = cmd_build.options[i].help;
+    assert_non_null(help);
+    assert_non_null(strstr(help, "auto"));
+    for (size_t i = 0; i < chat_template_count(); i++)
+        assert_non_null(strstr(help, chat_template_name(i)));
+}
+
+static void a_value_spread_over_lines_gets_a_hint(void **state)
+{
+    struct run r;
+    ft_error err;
+    (void)state;
+    prepare(&r, "spread", "{\n  \"messages\": [\n  ]\n}\n", 1);
+    ASSERT_FAILS(run_all(&r, &err), FT_EFORMAT,
+                 "the text ends too early; expected one row per line, or one JSON array");
+    finish(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +192,8 @@ int main(void)
         cmocka_unit_test(the_first_bad_row_is_reported_whatever_the_threads),
         cmocka_unit_test(a_stop_request_ends_the_run),
         cmocka_unit_test(syntax_errors_name_line_and_column_of_the_file),
+        cmocka_unit_test(the_help_of_build_names_every_template),
+        cmocka_unit_test(a_value_spread_over_lines_gets_a_hint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
