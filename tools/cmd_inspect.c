@@ -211,8 +211,8 @@ static ft_status show_split(struct view *v, enum dataset_split s, ft_error *err)
     for (; i < to && v->left > 0; i++, v->left--)
         FT_GOTO(show_sample(v, s, i, err));
     if (i < to && !v->json)
-        log_info("%" PRIu64 " more %s samples; --rows A:B or --limit N shows them", to - i,
-                 split_names[s]);
+        log_info("%" PRIu64 " more %s sample%s; --rows A:B or --limit N shows more", to - i,
+                 split_names[s], to - i == 1 ? "" : "s");
 out:
     mem_free(v->tokens);
     mem_free(v->mask);

@@ -44,10 +44,10 @@ static void put_split(struct buf *out, const struct manifest *m, enum dataset_sp
         return;
     double room = (double)i->n_packs * i->pack_length;
     buf_printf(out,
-               "%-5s %12" PRIu64 " samples %14" PRIu64 " tokens, %" PRIu64 " trained; %" PRIu64
+               "%-5s %12" PRIu64 " %-7s %14" PRIu64 " tokens, %" PRIu64 " trained; %" PRIu64
                " pack%s of %" PRIu32 ", %.2f %% full\n",
-               split_names[s], i->n_samples, i->n_tokens, i->n_trained, i->n_packs,
-               plural(i->n_packs), i->pack_length,
+               split_names[s], i->n_samples, i->n_samples == 1 ? "sample" : "samples", i->n_tokens,
+               i->n_trained, i->n_packs, plural(i->n_packs), i->pack_length,
                room > 0 ? 100 * (double)i->n_tokens / room : 0.0);
 }
 

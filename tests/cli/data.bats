@@ -470,7 +470,7 @@ assert t["shortest"] <= t["percentiles"]["50"] <= t["longest"]
 @test "one pack is 1 pack" {
     row a b > "$tmp/r.jsonl"
     run build --out "$tmp/d" "$tmp/r.jsonl"
-    [[ "$output" == *" 1 pack of "* ]] || { echo "$output"; false; }
+    [[ "$output" == *" 1 sample  "*" 1 pack of "* ]] || { echo "$output"; false; }
 }
 
 @test "no fuzz input holds a path of the machine that made it" {
