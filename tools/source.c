@@ -218,6 +218,9 @@ static ft_status refuse_misspelt_flags(const json *message, ft_error *err)
     char name[SHOWN_BYTES];
     for (const json *m = json_first(message); m != NULL; m = json_next(m)) {
         const char *near = str_nearest(json_key(m), flags, ARRAY_LEN(flags));
+        for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+            if (same_word(json_key(m), flags[i])) /* capitals are many edits away */
+                near = flags[i];
         if (near != NULL && !str_is(json_key(m), near))
             return ft_fail(err, FT_EFORMAT, ": \"%s\" is not known; did you mean \"%s\"?",
                            shown(name, json_key(m)), near);

@@ -167,6 +167,8 @@ static void a_misspelt_flag_is_an_error_and_other_keys_are_ignored(void **state)
            "messages[1]: \"los\" is not known; did you mean \"loss\"?");
     refuse("[" FLAGGED("\"Loss\":0") "]",
            "messages[0]: \"Loss\" is not known; did you mean \"loss\"?");
+    refuse("[" FLAGGED("\"LOSS\":0") "]",
+           "messages[0]: \"LOSS\" is not known; did you mean \"loss\"?");
     refuse("[" FLAGGED("\"wieght\":0") "]",
            "messages[0]: \"wieght\" is not known; did you mean \"weight\"?");
     refuse("[{\"rol\":\"user\",\"content\":\"q\"}]",
