@@ -38,7 +38,7 @@ static ft_status open_shard(struct shard *out, const struct manifest *m,
     return FT_OK;
 }
 
-static ft_status open_packs(struct packs *out, const struct manifest_split *m, const char *path,
+static ft_status open_packs(struct packs *out, struct manifest_split *m, const char *path,
                             ft_error *err)
 {
     FT_TRY(packs_open(out, path, err));
@@ -49,13 +49,14 @@ static ft_status open_packs(struct packs *out, const struct manifest_split *m, c
                        "belongs to another data set",
                        path, out->n_bins, out->n_samples, (unsigned long long)m->info.n_packs,
                        (unsigned long long)m->info.n_samples);
+    m->info.longest_pack = out->fullest;
     return FT_OK;
 }
 
 static ft_status open_split(struct split *out, struct manifest *m, enum dataset_split s,
                             const char *dir, ft_error *err)
 {
-    const struct manifest_split *ms = &m->splits[s];
+    struct manifest_split *ms = &m->splits[s];
     FT_TRY(mem_new(&out->shards, ms->n_shards, sizeof *out->shards, "the shard list", err));
     FT_TRY(mem_new(&out->first, ms->n_shards + 1, sizeof *out->first, "the shard list", err));
     for (size_t i = 0; i < ms->n_shards; i++) {
@@ -180,7 +181,7 @@ const uint32_t *dataset_pack(const struct dataset *d, enum dataset_split s, uint
     uint64_t tokens = 0;
     for (size_t i = 0; samples != NULL && i < *n; i++)
         tokens += dataset_sample_info(d, s, samples[i]).n_tokens;
-    if (tokens <= p->length)
+    if (tokens <= p->fullest)
         return samples;
     *n = 0;
     return NULL;

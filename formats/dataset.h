@@ -27,7 +27,8 @@ struct split_info {
     uint32_t longest;        /* tokens in the longest sample */
     uint64_t longest_sample; /* its index */
     uint64_t n_packs;        /* bins of the pack plan; 0 = no plan */
-    uint32_t pack_length;    /* tokens a bin holds at most */
+    uint32_t pack_length;    /* tokens a bin may hold */
+    uint32_t longest_pack;   /* tokens in the fullest bin, from the plan's header */
 };
 const struct split_info *dataset_split(const struct dataset *d, enum dataset_split s);
 

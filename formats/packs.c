@@ -18,6 +18,7 @@ enum {
     H_SAMPLES = 20,
     H_STARTS_HASH = 24,
     H_SAMPLES_HASH = 32,
+    H_FULLEST = 40,
     H_HASH = 56, /* of the bytes before it */
 };
 
@@ -33,6 +34,7 @@ ft_status packs_write(const char *path, const struct packs *p, ft_error *err)
     store_u32le(h + H_SAMPLES, p->n_samples);
     store_u64le(h + H_STARTS_HASH, hash64(p->starts, starts_bytes));
     store_u64le(h + H_SAMPLES_HASH, hash64(p->samples, samples_bytes));
+    store_u32le(h + H_FULLEST, p->fullest);
     store_u64le(h + H_HASH, hash64(h, H_HASH));
     FT_TRY(file_writer_open(&w, path, err));
     file_write(&w, h, sizeof h);
@@ -59,6 +61,12 @@ static ft_status parse(struct packs *p, ft_error *err)
     p->n_samples = load_u32le(h + H_SAMPLES);
     p->starts_hash = load_u64le(h + H_STARTS_HASH);
     p->samples_hash = load_u64le(h + H_SAMPLES_HASH);
+    p->fullest = load_u32le(h + H_FULLEST);
+    if (p->fullest > p->length || (p->fullest == 0) != (p->n_bins == 0))
+        return ft_fail(err, FT_EFORMAT,
+                       "byte %d: a fullest bin of %u tokens among %u bins of at most %u; build the "
+                       "data set again",
+                       H_FULLEST, p->fullest, p->n_bins, p->length);
     uint64_t expected = PACKS_HEADER_BYTES + ((uint64_t)p->n_bins + 1 + p->n_samples) * 4;
     if (expected != p->map.bytes)
         return ft_fail(err, FT_EFORMAT, "%zu bytes, but %u bins of %u samples take %llu",

@@ -12,6 +12,7 @@ enum { PACKS_VERSION = 1, PACKS_HEADER_BYTES = 64 };
 struct packs {
     uint32_t n_bins, n_samples;
     uint32_t length;                    /* tokens a bin holds at most */
+    uint32_t fullest;                   /* tokens in the fullest bin */
     const uint32_t *starts;             /* [n_bins + 1], first 0, last n_samples */
     const uint32_t *samples;            /* [n_samples], indices into the split */
     struct file_map map;                /* when read from a file */

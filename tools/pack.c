@@ -144,6 +144,7 @@ ft_status pack_plan(struct packs *out, const uint32_t *lengths, size_t n, uint32
     FT_GOTO(room_index_create(&x, capacity, n, err));
     FT_GOTO(sort_by_length(order, lengths, n, capacity, err));
     out->n_bins = place(bin_of, &x, order, lengths, n, capacity);
+    out->fullest = n == 0 ? 0 : capacity - find_room(&x, 0);
     FT_GOTO(collect(out, order, bin_of, err)); /* order is no longer needed: its memory is reused */
     out->samples = order;
     order = NULL;

@@ -175,22 +175,29 @@ static ft_status check_bins(const struct dataset *d, enum dataset_split s, uint8
                             ft_error *err)
 {
     const struct split_info *info = dataset_split(d, s);
-    uint64_t covered = 0;
+    uint64_t covered = 0, fullest = 0;
     for (uint64_t b = 0; b < info->n_packs; b++) {
         size_t n;
+        uint64_t tokens = 0;
         const uint32_t *bin = dataset_pack(d, s, b, &n);
         if (bin == NULL)
             return ft_fail(err, FT_EFORMAT, "pack %" PRIu64 " is damaged or longer than %" PRIu32,
-                           b, info->pack_length);
+                           b, info->longest_pack);
         for (size_t k = 0; k < n; k++) {
             if (seen[bin[k]] != 0)
                 return ft_fail(err, FT_EFORMAT,
                                "pack %" PRIu64 ": sample %" PRIu32 " is in another pack already", b,
                                bin[k]);
             seen[bin[k]] = 1;
+            tokens += dataset_sample_info(d, s, bin[k]).n_tokens;
         }
         covered += n;
+        fullest = FT_MAX(fullest, tokens);
     }
+    if (fullest != info->longest_pack)
+        return ft_fail(err, FT_EFORMAT,
+                       "the fullest pack has %" PRIu64 " tokens, the plan says %" PRIu32, fullest,
+                       info->longest_pack);
     if (covered != info->n_samples)
         return ft_fail(err, FT_EFORMAT, "%" PRIu64 " of %" PRIu64 " samples are in no pack",
                        info->n_samples - covered, info->n_samples);

@@ -53,7 +53,7 @@ ft_status loader_measure(struct loader_shape *out, const struct dataset *data,
     int64_t per_step = o->micro * o->accumulate;
     uint64_t units = packed ? train->n_packs : train->n_samples;
     int64_t micro_units = (int64_t)FT_MIN((uint64_t)o->micro, units);
-    int64_t train_tokens = micro_units * (packed ? train->pack_length : train->longest);
+    int64_t train_tokens = micro_units * (packed ? train->longest_pack : train->longest);
     train_tokens = (int64_t)FT_MIN((uint64_t)train_tokens, train->n_tokens);
     *out = (struct loader_shape){
         .n_units = units,

@@ -104,11 +104,13 @@ def check_packs(data, lengths, entry):
     version, length, n_bins, n = struct.unpack_from("<IIII", data, 8)
     need(data[:8] == b"FTPACKS\0" and version == 1 and n == len(lengths), "packs header")
     need(len(data) == 64 + 4 * (n_bins + 1 + n) and (n_bins, length) == (entry["bins"], entry["length"]), "packs size")
+    fullest = struct.unpack_from("<I", data, 40)[0]
     starts = struct.unpack_from("<%dI" % (n_bins + 1), data, 64)
     numbers = struct.unpack_from("<%dI" % n, data, 64 + 4 * (n_bins + 1))
     need(starts[0] == 0 and starts[-1] == n and sorted(numbers) == list(range(n)), "packs cover")
-    for a, b in zip(starts, starts[1:]):
-        need(a < b and sum(lengths[i] for i in numbers[a:b]) <= length, "pack does not fit")
+    fills = [sum(lengths[i] for i in numbers[a:b]) for a, b in zip(starts, starts[1:])]
+    need(all(a < b for a, b in zip(starts, starts[1:])), "empty pack")
+    need(max(fills, default=0) == fullest <= length, "fullest pack")
 
 
 def main(directory):

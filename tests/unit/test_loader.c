@@ -292,6 +292,35 @@ static void batches_larger_than_the_data_are_one_step(void **state)
     loader_destroy(l);
 }
 
+static void packed_memory_follows_the_fullest_bin_not_the_room_in_it(void **state)
+{
+    static const uint32_t three[] = {9, 5, 7};
+    const struct made roomy = {.dir = test_path("loader-roomy"),
+                               .vocab = 100,
+                               .max_length = 20000,
+                               .lengths = three,
+                               .n_train = 3,
+                               .n_eval = 0};
+    struct made tight = roomy;
+    const struct loader_options o = {BATCH_PACKED, 1, 1, 1};
+    struct loader_shape shape;
+    struct dataset *d;
+    ft_error err;
+    (void)state;
+    make_dataset(&roomy);
+    ASSERT_OK(dataset_open(&d, roomy.dir, &err));
+    ASSERT_OK(loader_measure(&shape, d, &o, &err));
+    assert_int_equal(shape.max_tokens, 9 + 5 + 7);
+    dataset_close(d);
+    tight.dir = test_path("loader-tight");
+    tight.max_length = 15; /* bins of 9 + 5 and 7 */
+    make_dataset(&tight);
+    ASSERT_OK(dataset_open(&d, tight.dir, &err));
+    ASSERT_OK(loader_measure(&shape, d, &o, &err));
+    assert_int_equal(shape.max_tokens, 14);
+    dataset_close(d);
+}
+
 static void an_empty_train_split_is_refused(void **state)
 {
     const uint32_t one[] = {5};
@@ -326,6 +355,7 @@ int main(void)
         cmocka_unit_test(evaluation_reads_each_sample_once_up_to_the_limit),
         cmocka_unit_test(evaluation_leaves_the_step_alone),
         cmocka_unit_test(batches_larger_than_the_data_are_one_step),
+        cmocka_unit_test(packed_memory_follows_the_fullest_bin_not_the_room_in_it),
         cmocka_unit_test(an_empty_train_split_is_refused),
     };
     return cmocka_run_group_tests(tests, open_data, close_data);

@@ -11,7 +11,7 @@
 static double check_plan(const struct packs *p, const uint32_t *lengths, size_t n)
 {
     uint8_t *seen = calloc(n + 1, 1);
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, fullest = 0;
     assert_non_null(seen);
     assert_int_equal(p->n_samples, n);
     assert_int_equal(p->starts[0], 0);
@@ -28,7 +28,9 @@ static double check_plan(const struct packs *p, const uint32_t *lengths, size_t 
         }
         assert_true(sum <= p->length);
         tokens += sum;
+        fullest = FT_MAX(fullest, sum);
     }
+    assert_int_equal(p->fullest, fullest);
     free(seen);
     return p->n_bins == 0 ? 1 : (double)tokens / ((double)p->n_bins * p->length);
 }
@@ -137,6 +139,9 @@ static void plan_survives_the_file(void **state)
         assert_memory_equal(bin, made.samples + made.starts[b], n * 4);
     }
     packs_close(&read);
+    made.fullest = 11;
+    ASSERT_OK(packs_write(test_path("plan.packs"), &made, &err));
+    ASSERT_FAILS(packs_open(&read, test_path("plan.packs"), &err), FT_EFORMAT, "fullest bin of 11");
     pack_free(&made);
 }
 
