@@ -350,6 +350,11 @@ static ft_status check_context(const struct train *t, ft_error *err)
     return FT_OK;
 }
 
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void describe(const struct train *t)
 {
     const struct split_info *train = dataset_split(t->in.data, SPLIT_TRAIN);
@@ -357,14 +362,15 @@ static void describe(const struct train *t)
     const struct loader_options *l = &t->in.loader;
     log_info("base: %s, %s with %" PRId64 " layers of %" PRId64, t->in.adapter.base_name,
              model->architecture, model->n_layers, model->hidden);
-    log_info("data: %" PRIu64 " samples, %" PRIu64 " tokens (%" PRIu64 " trained), %" PRIu64
+    log_info("data: %" PRIu64 " sample%s, %" PRIu64 " tokens (%" PRIu64 " trained), %" PRIu64
              " for evaluation",
-             train->n_samples, train->n_tokens, train->n_trained, t->in.n_eval);
-    log_info("run: %" PRId64 " steps of %" PRId64 " x %" PRId64 " %s, %" PRId64
-             " steps per epoch, %d threads",
-             t->in.total_steps, l->accumulate, l->micro,
-             l->mode == BATCH_PACKED ? "packed bins" : "samples", t->in.shape.steps_per_epoch,
-             t->in.n_threads);
+             train->n_samples, plural((int64_t)train->n_samples), train->n_tokens, train->n_trained,
+             t->in.n_eval);
+    log_info("run: %" PRId64 " step%s (%" PRId64 " per epoch) of %" PRId64 " x %" PRId64
+             " %s%s, %d thread%s",
+             t->in.total_steps, plural(t->in.total_steps), t->in.shape.steps_per_epoch,
+             l->accumulate, l->micro, l->mode == BATCH_PACKED ? "packed bin" : "sample",
+             plural(l->accumulate * l->micro), t->in.n_threads, plural(t->in.n_threads));
 }
 
 /* Everything that can be wrong is found here, before anything is allocated or written. */

@@ -106,7 +106,9 @@ setup() {
 @test "a dry run reports and writes nothing" {
     run train x --dry-run
     [ "$status" -eq 0 ]
-    [[ "$output" == *"16 steps"* && "$output" == *"optimiser state"* && "$output" == *"total"* ]]
+    [[ "$output" == *"run: 16 steps ("*" per epoch) of 2 x 2 samples, 2 threads"* && "$output" == *"optimiser state"* && "$output" == *"total"* ]]
+    run train x --dry-run train.max_steps=1 run.threads=1 batch.micro=1 batch.accumulate=1
+    [[ "$output" == *"run: 1 step ("*" per epoch) of 1 x 1 sample, 1 thread"* ]]
     [ ! -e "$dir/x" ]
 }
 
