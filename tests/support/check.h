@@ -33,7 +33,8 @@
             fail_msg("%s: message \"%s\" does not contain \"%s\"", #call, err.text, part);         \
     } while (0)
 
-/* "<test directory>/name"; the directory exists. Static storage, four results stay valid. */
+/* "<test directory>/<this program>/name"; the directory exists. Static storage, four results stay
+ * valid. */
 const char *test_path(const char *name);
 
 #endif
