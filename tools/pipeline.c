@@ -10,6 +10,7 @@
 #include "common/thread.h"
 #include "formats/jsonl.h"
 #include "tools/source.h"
+#include "tools/stop.h"
 
 enum {
     BATCH_BYTES = 256 << 10,
@@ -485,8 +486,7 @@ static ft_status write_row(struct pipeline *p, const struct batch *b, const stru
 static ft_status write_batch(struct pipeline *p, struct batch *b, ft_error *err)
 {
     wait_for(p, &b->task);
-    if (atomic_load(p->options->stop)) /* its rows may be half done */
-        return ft_fail(err, FT_ESTOP, "stopped on request; nothing was written");
+    FT_TRY(stop_check_flag(p->options->stop, err)); /* its rows may be half done */
     for (size_t i = 0; i < b->n_rows; i++)
         FT_TRY(write_row(p, b, &b->rows[i], err));
     if (b->fatal.status != FT_OK)
@@ -520,8 +520,8 @@ static void writer_main(struct pipeline *p)
         leave_budget(p, b->text.len);
         queue_push(&p->empty, b);
     }
-    if (st == FT_OK && atomic_load(p->options->stop))
-        st = ft_fail(&p->error, FT_ESTOP, "stopped on request; nothing was written");
+    if (st == FT_OK)
+        st = stop_check_flag(p->options->stop, &p->error);
     pthread_mutex_lock(&p->lock);
     p->failed = st != FT_OK;
     pthread_cond_broadcast(&p->changed);

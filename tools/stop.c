@@ -29,9 +29,14 @@ const atomic_bool *stop_flag(void)
     return &requested;
 }
 
-ft_status stop_check(ft_error *err)
+ft_status stop_check_flag(const atomic_bool *flag, ft_error *err)
 {
-    if (!atomic_load(&requested))
+    if (!atomic_load(flag))
         return FT_OK;
     return ft_fail(err, FT_ESTOP, "stopped on request; nothing was written");
+}
+
+ft_status stop_check(ft_error *err)
+{
+    return stop_check_flag(&requested, err);
 }

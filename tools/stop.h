@@ -19,5 +19,7 @@ void stop_restore(const struct stop *s); /* the handlers from before */
 const atomic_bool *stop_flag(void);      /* set by the signal */
 /* FT_ESTOP once a signal came: "stopped on request; nothing was written". */
 FT_NODISCARD ft_status stop_check(ft_error *err);
+/* The same for a flag that was handed on. */
+FT_NODISCARD ft_status stop_check_flag(const atomic_bool *flag, ft_error *err);
 
 #endif
