@@ -4,7 +4,7 @@
  * newline behind it, which generation never has to produce. */
 #include "formats/chat_template.h"
 
-static const char JINJA[] =
+const char chat_smollm2_jinja[] =
     "{% for message in messages %}"
     "{% if loop.first and messages[0]['role'] != 'system' %}"
     "{{ '<|im_start|>system\n"
@@ -23,8 +23,9 @@ static const char JINJA[] =
 static void put_message(struct chat_writer *w, const struct chat_message *m)
 {
     bool trained = chat_is_trained(m);
+    enum chat_role role = m->role == CHAT_DEVELOPER ? CHAT_SYSTEM : m->role;
     chat_put(w, STR("<|im_start|>"));
-    chat_put(w, str_from(chat_role_names[m->role]));
+    chat_put(w, str_from(chat_role_names[role]));
     chat_put(w, STR("\n"));
     if (trained)
         chat_begin_trained(w);
@@ -36,22 +37,29 @@ static void put_message(struct chat_writer *w, const struct chat_message *m)
 }
 
 /* Any sequence of roles is allowed. */
-static ft_status render(struct chat_writer *w, const struct chat_message *messages, size_t n,
-                        bool add_prompt, ft_error *err)
+static ft_status render(struct chat_writer *w, const struct chat_template *t,
+                        const struct chat_conversation *c, bool add_prompt, ft_error *err)
 {
     static const struct chat_message own = {
-        CHAT_SYSTEM,
-        CHAT_LOSS_OFF,
-        {"You are a helpful AI assistant named SmolLM, trained by Hugging Face", 68},
+        .role = CHAT_SYSTEM,
+        .loss = CHAT_LOSS_OFF,
+        .content = {"You are a helpful AI assistant named SmolLM, trained by Hugging Face", 68},
     };
-    (void)err;
-    if (n > 0 && messages[0].role != CHAT_SYSTEM)
+    (void)t, (void)err;
+    if (c->n > 0 && c->messages[0].role != CHAT_SYSTEM && c->messages[0].role != CHAT_DEVELOPER)
         put_message(w, &own);
-    for (size_t i = 0; i < n; i++)
-        put_message(w, &messages[i]);
+    for (size_t i = 0; i < c->n; i++)
+        put_message(w, &c->messages[i]);
     if (add_prompt)
         chat_put(w, STR("<|im_start|>assistant\n"));
     return FT_OK;
 }
 
-const struct chat_template chat_smollm2 = {"smollm2", JINJA, "<|im_end|>", render};
+static ft_status create(struct chat_template *t, ft_error *err)
+{
+    FT_TRY(chat_reserve_stops(t, 1, err));
+    chat_add_stop(t, STR("<|im_end|>"));
+    return FT_OK;
+}
+
+const struct chat_kind chat_smollm2 = {.create = create, .render = render};

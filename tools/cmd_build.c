@@ -38,7 +38,8 @@ static const struct opt options[] = {
      .offset = FIELD(chat_template),
      .metavar = "NAME",
      .required = true,
-     .help = "chat template: smollm2, or auto for the one that the tokenizer file names"},
+     .help = "chat template: auto for the one that the tokenizer file carries, a name, or a file; "
+             "help lists them"},
     {.name = "max-length",
      .type = OPT_INT,
      .offset = FIELD(max_length),
@@ -125,45 +126,7 @@ static const struct opt options[] = {
      .help = "print the report as one JSON object"},
 };
 
-#define AUTOMATIC "auto"
-
 /* --- preparing ------------------------------------------------------------------------------- */
-
-static ft_status unknown_template(const char *name, ft_error *err)
-{
-    const char *names[64] = {AUTOMATIC};
-    size_t n = FT_MIN(chat_template_count(), ARRAY_LEN(names) - 1) + 1;
-    struct buf list = {0};
-    for (size_t i = 1; i < n; i++) {
-        names[i] = chat_template_name(i - 1);
-        buf_printf(&list, ", %s", names[i]);
-    }
-    buf_byte(&list, '\0');
-    const char *near = str_nearest(str_from(name), names, n);
-    ft_status st = ft_fail(err, FT_EUSAGE, "--template: '%s' is not known; there are %s%s%s%s%s",
-                           name, AUTOMATIC, list.failed ? "" : (const char *)list.data,
-                           near == NULL ? "" : "; did you mean '", near == NULL ? "" : near,
-                           near == NULL ? "" : "'?");
-    buf_free(&list);
-    return st;
-}
-
-/* *name is the option's value and becomes the name of the template. */
-static ft_status choose_template(const struct chat_template **out, const char **name,
-                                 const struct tok *tok, ft_error *err)
-{
-    str jinja = tok_chat_template(tok);
-    if (strcmp(*name, AUTOMATIC) == 0) {
-        *name = chat_template_for(jinja);
-        if (*name == NULL)
-            return ft_fail(err, FT_EFORMAT,
-                           "--template auto: the tokenizer file %s; name a template",
-                           jinja.len == 0 ? "has no chat template"
-                                          : "has a chat template that is none of ours");
-    }
-    *out = chat_template_find(*name);
-    return *out == NULL ? unknown_template(*name, err) : FT_OK;
-}
 
 static ft_status set_source(struct manifest_source *s, struct manifest *m, const char *path,
                             enum source_use use, ft_error *err)
@@ -371,13 +334,14 @@ static ft_status fill(const char *dir, struct manifest *m, const struct build *o
     return st;
 }
 
-static ft_status render_report(struct buf *out, const struct manifest *m, bool json, ft_error *err)
+static ft_status render_report(struct buf *out, const struct manifest *m, bool as_json,
+                               ft_error *err)
 {
-    if (json)
+    if (as_json)
         report_json(out, m);
     else
         report_text(out, m);
-    buf_cstr(out, json ? "\n" : "");
+    buf_cstr(out, as_json ? "\n" : "");
     return buf_status(out, "the report", err);
 }
 
@@ -403,15 +367,14 @@ static ft_status build_into(const char *dir, struct buf *report, struct manifest
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 {
     const struct build *o = values;
-    const char *name = o->chat_template;
-    const struct chat_template *chat_template;
+    struct chat_template *chat_template = NULL;
     struct manifest m = {0};
     struct buf report = {0};
     struct tok *tok = NULL;
     ft_status st;
     FT_GOTO(tok_open(&tok, o->tokenizer, err));
-    FT_GOTO(choose_template(&chat_template, &name, tok, err));
-    FT_GOTO(prepare(&m, o, tok, name, n_args, args, err));
+    FT_GOTO(chat_template_open(&chat_template, o->chat_template, tok, err));
+    FT_GOTO(prepare(&m, o, tok, chat_template_name(chat_template), n_args, args, err));
     FT_GOTO(check_out(o->out, o->force, &m, err));
     FT_GOTO(build_into(o->out, &report, &m, o, tok, chat_template, err));
     report_warn(&m);
@@ -419,6 +382,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 out:
     buf_free(&report);
     manifest_free(&m);
+    chat_template_close(chat_template);
     tok_close(tok);
     return st;
 }

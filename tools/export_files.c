@@ -137,12 +137,26 @@ out:
     return st;
 }
 
+/* The token that ends a turn of the model's own template; -1 when that is not known. */
+static ft_status find_stop(int32_t *out, const struct tok *tok, ft_error *err)
+{
+    const char *name = tok == NULL ? NULL : chat_known_for(tok_chat_template(tok));
+    struct chat_template *t;
+    const int32_t *ids;
+    *out = -1;
+    if (name == NULL)
+        return FT_OK;
+    FT_TRY(chat_template_open(&t, name, tok, err));
+    if (chat_stop_ids(t, &ids) > 0)
+        *out = ids[0];
+    chat_template_close(t);
+    return FT_OK;
+}
+
 /* The ids that end generation: the model's EOS and the token that ends a turn. */
-static void generation_config(struct buf *out, const struct export_files *f)
+static void generation_config(struct buf *out, const struct export_files *f, int32_t stop)
 {
     const struct model_config *c = export_base_config(f->base);
-    const char *name = f->tok == NULL ? NULL : chat_template_for(tok_chat_template(f->tok));
-    int32_t stop = name == NULL ? -1 : chat_stop_id(chat_template_find(name), f->tok);
     int32_t eos = c->eos_id >= 0 ? c->eos_id : stop;
     buf_cstr(out, "{");
     if (c->bos_id >= 0)
@@ -169,8 +183,12 @@ static ft_status write_generation_config(const struct export_files *f, const cha
     } else if (from != NULL && path_exists(from)) {
         st = copy_file(from, to, err);
     } else {
-        generation_config(&text, f);
-        st = publish_text(to, &text, err);
+        int32_t stop;
+        st = find_stop(&stop, f->tok, err);
+        if (st == FT_OK) {
+            generation_config(&text, f, stop);
+            st = publish_text(to, &text, err);
+        }
     }
     buf_free(&text);
     arena_destroy(&a);

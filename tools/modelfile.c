@@ -21,10 +21,11 @@ static ft_status render_marked(struct chat_text *out, const struct chat_template
 {
     static const char markers[] = "\1\2\3\4";
     struct chat_message messages[MAX_PARTS - 1] = {0};
+    const struct chat_conversation c = {.messages = messages, .n = n};
     FT_ASSERT(n < MAX_PARTS);
     for (size_t i = 0; i < n; i++)
         messages[i] = (struct chat_message){.role = roles[i], .content = {markers + i, 1}};
-    return chat_render(out, t, messages, n, true, err);
+    return chat_render(out, t, &c, true, err);
 }
 
 /* The n + 1 texts between n markers; false when a marker is not there exactly once, in order. */
@@ -146,12 +147,19 @@ static str token_text(const struct tok *tok, int32_t id)
     return id < 0 ? (str){"", 0} : tok_bytes(tok, id);
 }
 
+/* The word that ends a turn. */
+static str stop_text(const struct chat_template *t, const struct tok *tok)
+{
+    const int32_t *ids;
+    return chat_stop_ids(t, &ids) == 0 ? (str){"", 0} : tok_bytes(tok, ids[0]);
+}
+
 static ft_status try_template(struct buf *out, bool *done, const struct chat_template *t,
                               const struct tok *tok, ft_error *err)
 {
     static const enum chat_role roles[] = {CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_USER};
     struct chat_text text[3] = {0};
-    str a[MAX_PARTS], b[MAX_PARTS], c[MAX_PARTS], stop = token_text(tok, chat_stop_id(t, tok));
+    str a[MAX_PARTS], b[MAX_PARTS], c[MAX_PARTS], stop = stop_text(t, tok);
     struct turn_texts turns = {0};
     ft_status st;
     FT_GOTO(render_marked(&text[0], t, roles, 4, err));
@@ -174,7 +182,8 @@ out:
 ft_status modelfile_write(struct buf *out, bool *has_template, const struct modelfile *m,
                           ft_error *err)
 {
-    const char *name = m->tok == NULL ? NULL : chat_template_for(tok_chat_template(m->tok));
+    const char *name = m->tok == NULL ? NULL : chat_known_for(tok_chat_template(m->tok));
+    struct chat_template *t = NULL;
     *has_template = false;
     if (m->note != NULL)
         buf_printf(out, "# %s\n", m->note);
@@ -182,6 +191,8 @@ ft_status modelfile_write(struct buf *out, bool *has_template, const struct mode
     if (m->adapter != NULL)
         buf_printf(out, "ADAPTER %s\n", m->adapter);
     if (name != NULL)
-        FT_TRY(try_template(out, has_template, chat_template_find(name), m->tok, err));
-    return buf_status(out, "a Modelfile", err);
+        FT_TRY(chat_template_open(&t, name, m->tok, err));
+    ft_status st = t == NULL ? FT_OK : try_template(out, has_template, t, m->tok, err);
+    chat_template_close(t);
+    return st == FT_OK ? buf_status(out, "a Modelfile", err) : st;
 }

@@ -258,6 +258,7 @@ static ft_status encode_conversation(struct worker *w, struct batch *b, struct r
                                      ft_error *err)
 {
     const struct conversation *c = &w->conversation;
+    const struct chat_conversation view = {.messages = c->messages, .n = c->n};
     enum tok_specials content =
         w->p->manifest->options.parse_specials ? TOK_SPECIALS_PARSE : TOK_SPECIALS_LITERAL;
     if (c->n == 0) {
@@ -267,7 +268,7 @@ static ft_status encode_conversation(struct worker *w, struct batch *b, struct r
     row->n_trailing = (uint32_t)c->n_trailing;
     row->n_empty = (uint32_t)c->n_empty;
     w->ids.n = 0;
-    FT_TRY(chat_render(&w->text, w->p->options->chat_template, c->messages, c->n, false, err));
+    FT_TRY(chat_render(&w->text, w->p->options->chat_template, &view, false, err));
     FT_TRY(chat_encode(&w->ids, &w->mask, w->encoder, &w->text, content, err));
     return add_sample(w, b, row, err);
 }

@@ -73,6 +73,8 @@ static ft_status inside(const char *list, size_t i, ft_error *err)
 
 /* --- fields ---------------------------------------------------------------------------------- */
 
+#define ROLES "\"system\", \"developer\", \"user\", \"assistant\", \"tool\" or \"function\""
+
 static ft_status read_role(enum chat_role *out, const json *message, ft_error *err)
 {
     const json *v = json_get(message, "role");
@@ -80,8 +82,7 @@ static ft_status read_role(enum chat_role *out, const json *message, ft_error *e
     if (v == NULL)
         return missing_key(message, "role", err);
     if (!json_str(v, &role))
-        return ft_fail(err, FT_EFORMAT,
-                       ".role: expected \"system\", \"user\" or \"assistant\", found %s",
+        return ft_fail(err, FT_EFORMAT, ".role: expected " ROLES ", found %s",
                        json_kind_name(json_kind(v)));
     for (int r = 0; r < CHAT_ROLES; r++)
         if (str_is(role, chat_role_names[r])) {
@@ -90,9 +91,7 @@ static ft_status read_role(enum chat_role *out, const json *message, ft_error *e
         }
     char name[SHOWN_BYTES];
     const char *near = str_nearest(role, chat_role_names, CHAT_ROLES);
-    return ft_fail(err, FT_EFORMAT,
-                   ".role: \"%s\" is not known, expected \"system\", \"user\" or "
-                   "\"assistant\"%s%s%s",
+    return ft_fail(err, FT_EFORMAT, ".role: \"%s\" is not known, expected " ROLES "%s%s%s",
                    shown(name, role), near == NULL ? "" : "; did you mean \"",
                    near == NULL ? "" : near, near == NULL ? "" : "\"?");
 }
@@ -184,30 +183,31 @@ static ft_status read_parts(str *out, struct arena *joined, const json *list, ft
     return FT_OK;
 }
 
-static ft_status read_content(str *out, struct arena *joined, const json *message, ft_error *err)
+/* Tool calls may stand alone. */
+static ft_status read_content(struct chat_message *message, struct arena *joined, ft_error *err)
 {
-    const json *v = json_get(message, "content");
-    if (v == NULL)
-        return missing_key(message, "content", err);
-    if (json_str(v, out))
+    const json *v = json_get(message->json, "content");
+    str *out = &message->content;
+    *out = STR("");
+    if (json_str(v, out) ||
+        ((v == NULL || json_kind(v) == JSON_NULL) && chat_message_has_calls(message)))
         return FT_OK;
+    if (v == NULL)
+        return missing_key(message->json, "content", err);
     if (json_kind(v) == JSON_ARRAY)
         return read_parts(out, joined, v, err);
     return ft_fail(err, FT_EFORMAT, ".content: expected a string or a list of text parts, found %s",
                    json_kind_name(json_kind(v)));
 }
 
-/* What would silently change the meaning of the conversation when it is left out. */
-static ft_status refuse_calls(const json *message, ft_error *err)
+static ft_status read_name(str *out, const json *message, ft_error *err)
 {
-    static const char *const keys[] = {"tool_calls", "function_call"};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        const json *v = json_get(message, keys[i]);
-        if (v != NULL && json_kind(v) != JSON_NULL &&
-            !(json_kind(v) == JSON_ARRAY && json_count(v) == 0))
-            return ft_fail(err, FT_EFORMAT, ".%s: tool calls are not supported", keys[i]);
-    }
-    return FT_OK;
+    const json *v = json_get(message, "name");
+    *out = STR("");
+    if (v == NULL || json_kind(v) == JSON_NULL || json_str(v, out))
+        return FT_OK;
+    return ft_fail(err, FT_EFORMAT, ".name: expected a string, found %s",
+                   json_kind_name(json_kind(v)));
 }
 
 /* Other keys of a message are ignored, but a misspelt flag would train what it means to leave out.
@@ -235,9 +235,9 @@ static ft_status read_message(struct chat_message *out, struct arena *joined, co
         return ft_fail(err, FT_EFORMAT,
                        ": expected an object with \"role\" and \"content\", found %s",
                        json_kind_name(json_kind(v)));
-    if (read_role(&out->role, v, err) != FT_OK || refuse_calls(v, err) != FT_OK ||
-        read_content(&out->content, joined, v, err) != FT_OK ||
-        refuse_misspelt_flags(v, err) != FT_OK)
+    out->json = v;
+    if (read_role(&out->role, v, err) != FT_OK || read_content(out, joined, err) != FT_OK ||
+        read_name(&out->name, v, err) != FT_OK || refuse_misspelt_flags(v, err) != FT_OK)
         return err->status;
     return read_loss(&out->loss, v, err);
 }
@@ -297,7 +297,8 @@ static ft_status check_message(struct conversation *c, size_t i, bool strict, ft
     if (i > 0 && m->role == CHAT_SYSTEM && m[-1].role == CHAT_SYSTEM)
         return ft_fail(err, FT_EFORMAT,
                        "messages[%zu].role: two system messages in a row; join them into one", i);
-    if (m->role != CHAT_ASSISTANT || m->content.len > 0 || m->loss == CHAT_LOSS_OFF)
+    if (m->role != CHAT_ASSISTANT || m->content.len > 0 || chat_message_has_calls(m) ||
+        m->loss == CHAT_LOSS_OFF)
         return FT_OK;
     if (strict)
         return ft_fail(err, FT_EFORMAT,

@@ -59,7 +59,7 @@ struct session {
     struct arena arena;
     struct tok *tok;
     struct tok_encoder *encoder;
-    const struct chat_template *chat;
+    struct chat_template *chat;
     struct backend *be;
     struct model *model;
     struct sampler sampler;
@@ -82,29 +82,17 @@ static ft_status check_flags(const struct generate_flags *f, ft_error *err)
     return FT_OK;
 }
 
-static ft_status list_templates(ft_error *err, const char *problem)
-{
-    char names[512] = "";
-    for (size_t i = 0, n = 0; i < chat_template_count() && n < sizeof names; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i == 0 ? "" : ", ",
-                              chat_template_name(i));
-    return ft_fail(err, FT_EUSAGE, "%s; known templates: %s", problem, names);
-}
-
 static ft_status choose_template(struct session *s, ft_error *err)
 {
-    char problem[256];
-    const char *name = s->f->template_name;
+    const char *name = s->f->template_name == NULL ? "auto" : s->f->template_name;
     if (s->f->raw)
         return FT_OK;
-    if (name == NULL)
-        name = chat_template_for(tok_chat_template(s->tok));
-    if (name == NULL)
-        return list_templates(err, "the base model has no chat template that this version knows; "
-                                   "give --template NAME, or --raw");
-    s->chat = chat_template_find(name);
-    snprintf(problem, sizeof problem, "--template: '%s' is unknown", name);
-    return s->chat == NULL ? list_templates(err, problem) : FT_OK;
+    ft_status st = chat_template_open(&s->chat, name, s->tok, err);
+    if (st != FT_OK && s->f->template_name == NULL) {
+        ft_error inner = *err;
+        return ft_fail(err, FT_EUSAGE, "%s, or --raw", inner.text);
+    }
+    return st;
 }
 
 static ft_status open_tokenizer(struct session *s, ft_error *err)
@@ -164,6 +152,7 @@ static void close_session(struct session *s)
     model_destroy(s->model);
     backend_close(s->be);
     tok_encoder_destroy(s->encoder);
+    chat_template_close(s->chat);
     tok_close(s->tok);
     arena_destroy(&s->arena);
     nf4_file_close(s->base);

@@ -19,7 +19,8 @@ static ft_status encode_chat(struct tok_ids *out, struct tok_encoder *e,
     if (system != NULL)
         messages[n++] = (struct chat_message){.role = CHAT_SYSTEM, .content = str_from(system)};
     messages[n++] = (struct chat_message){.role = CHAT_USER, .content = prompt};
-    FT_GOTO(chat_render(&text, t, messages, n, true, err));
+    FT_GOTO(chat_render(&text, t, &(struct chat_conversation){.messages = messages, .n = n}, true,
+                        err));
     FT_GOTO(chat_encode(out, &mask, e, &text, TOK_SPECIALS_LITERAL, err));
 out:
     chat_text_free(&text);
@@ -78,7 +79,7 @@ void generate_take_text(struct buf *out, struct buf *pending, bool last)
 
 static bool is_stop(const struct generate_options *o, int32_t id)
 {
-    return id == tok_eos(o->tok) || (o->chat != NULL && id == chat_stop_id(o->chat, o->tok));
+    return o->chat != NULL ? chat_is_stop(o->chat, id) : id == tok_eos(o->tok);
 }
 
 struct answer {

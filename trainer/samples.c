@@ -35,13 +35,9 @@ ft_status samples_open(struct samples *out, const struct train_options *o,
     *out = (struct samples){.o = o};
     if (o->sample.prompts.n == 0)
         return FT_OK;
-    out->chat = chat_template_find(template_name);
-    if (out->chat == NULL)
-        return ft_fail(err, FT_EFORMAT,
-                       "sample.prompts: the data set's chat template '%s' is not known to this "
-                       "version",
-                       template_name);
     FT_TRY(tok_open(&out->tok, o->data.path, err));
+    if (chat_template_restore(&out->chat, template_name, STR(""), out->tok, err) != FT_OK)
+        return ft_wrap(err, "sample.prompts: the data set's chat template");
     return encode_prompts(out, err);
 }
 
@@ -50,6 +46,7 @@ void samples_close(struct samples *s)
     for (size_t i = 0; s->prompts != NULL && i < s->o->sample.prompts.n; i++)
         tok_ids_free(&s->prompts[i]);
     mem_free(s->prompts);
+    chat_template_close(s->chat);
     tok_close(s->tok);
     sampler_close(&s->sampler);
     step_log_close(&s->log);

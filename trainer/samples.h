@@ -10,7 +10,7 @@
 struct samples {
     const struct train_options *o;
     struct tok *tok;
-    const struct chat_template *chat;
+    struct chat_template *chat;
     struct tok_ids *prompts; /* [o->sample.prompts.n] */
     struct sampler sampler;
     struct step_log log;

@@ -84,6 +84,16 @@ static inline ft_status reserve_ids(struct tok_ids *out, size_t more, ft_error *
     return __builtin_expect(fits, 1) ? FT_OK : grow_ids(out, more, err);
 }
 
+ft_status tok_ids_put(struct tok_ids *ids, int32_t id, uint32_t offset, ft_error *err)
+{
+    FT_TRY(reserve_ids(ids, 1, err));
+    ids->ids[ids->n] = id;
+    if (ids->want_offsets)
+        ids->offsets[ids->n] = offset;
+    ids->n++;
+    return FT_OK;
+}
+
 /* Appends the ids of a pretoken none of whose bytes vanished: each token starts where the one
  * before it ends. */
 static inline void append_whole(struct job *j, const int32_t *ids, size_t n, size_t from)
@@ -205,12 +215,7 @@ static ft_status encode_ordinary(struct job *j, size_t from, size_t to)
 
 static ft_status append_added(struct job *j, const struct added_match *m)
 {
-    FT_TRY(reserve_ids(j->out, 1, j->err));
-    j->out->ids[j->out->n] = m->token->id;
-    if (j->out->want_offsets)
-        j->out->offsets[j->out->n] = (uint32_t)m->from;
-    j->out->n++;
-    return FT_OK;
+    return tok_ids_put(j->out, m->token->id, (uint32_t)m->from, j->err);
 }
 
 /* Cuts out the added tokens of one pass; the passes behind it get what lies between. */

@@ -44,6 +44,9 @@ struct tok_ids {
     bool want_offsets;
 };
 void tok_ids_free(struct tok_ids *ids);
+/* Appends an id that is not encoded from text. */
+FT_NODISCARD ft_status tok_ids_put(struct tok_ids *ids, int32_t id, uint32_t offset,
+                                   ft_error *err);
 
 struct tok_encoder; /* scratch and caches of one thread */
 FT_NODISCARD ft_status tok_encoder_create(struct tok_encoder **out, const struct tok *t,

@@ -12,7 +12,8 @@ static void check(const struct conversation *c)
         const struct chat_message *m = &c->messages[i];
         FT_ASSERT(m->role < CHAT_ROLES && str_utf8_invalid_at(m->content) == m->content.len);
         FT_ASSERT(i == 0 || m->role != CHAT_SYSTEM || m[-1].role != CHAT_SYSTEM);
-        FT_ASSERT(m->role != CHAT_ASSISTANT || m->content.len > 0 || m->loss == CHAT_LOSS_OFF);
+        FT_ASSERT(m->role != CHAT_ASSISTANT || m->content.len > 0 || chat_message_has_calls(m) ||
+                  m->loss == CHAT_LOSS_OFF);
     }
 }
 

@@ -64,7 +64,7 @@ static ft_status compare(const struct checker *c, const json *row, ft_error *err
 
 static ft_status check_row(struct checker *c, const json *row, ft_error *err)
 {
-    struct chat_message messages[MAX_MESSAGES];
+    struct chat_message messages[MAX_MESSAGES] = {0};
     size_t n;
     str name, specials;
     bool add_prompt;
@@ -72,9 +72,12 @@ static ft_status check_row(struct checker *c, const json *row, ft_error *err)
     FT_TRY(json_need_str(&specials, row, "specials", err));
     FT_TRY(json_opt_bool(&add_prompt, row, "add_prompt", false, err));
     FT_TRY(read_messages(messages, &n, row, err));
-    const struct chat_template *t = chat_template_find(name.ptr);
-    FT_ASSERT(t != NULL);
-    FT_TRY(chat_render(&c->text, t, messages, n, add_prompt, err));
+    struct chat_template *t;
+    FT_TRY(chat_template_open(&t, name.ptr, tok_encoder_tok(c->encoder), err));
+    ft_status st = chat_render(
+        &c->text, t, &(struct chat_conversation){.messages = messages, .n = n}, add_prompt, err);
+    chat_template_close(t);
+    FT_TRY(st);
     FT_TRY(chat_encode(&c->ids, &c->mask, c->encoder, &c->text,
                        str_is(specials, "parse") ? TOK_SPECIALS_PARSE : TOK_SPECIALS_LITERAL, err));
     return compare(c, row, err);

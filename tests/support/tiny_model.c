@@ -83,7 +83,7 @@ ft_status tiny_model_write(const char *dir, const struct model_config *c, ft_err
     FT_GOTO(dir_create(dir, err));
     FT_GOTO(file_read_all(&tokenizer, &a, TOKENIZER, 1 << 24, err));
     FT_GOTO(put(dir, "tokenizer.json", tokenizer, err));
-    FT_GOTO(put(dir, "chat_template.jinja", str_from(chat_smollm2.jinja), err));
+    FT_GOTO(put(dir, "chat_template.jinja", str_from(chat_smollm2_jinja), err));
     model_config_to_hf(&config, c);
     FT_GOTO(put(dir, "config.json", buf_view(&config), err));
     FT_GOTO(write_weights(weights, c, err));

@@ -79,7 +79,7 @@ ask() {
     [ "$status" -eq 2 ]
     run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt hi --template nonsense
     [ "$status" -eq 2 ]
-    [[ "$output" == *"'nonsense' is unknown; known templates: "*smollm2* ]]
+    [[ "$output" == *"'nonsense' is not known; there are auto, smollm2"* ]]
     run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt hi --context 10
     [ "$status" -eq 1 ]
     [[ "$output" == *"lower --max-tokens or raise --context"* ]]

@@ -311,7 +311,7 @@ static void the_modelfile_renders_what_the_chat_template_renders(void **state)
     ft_error err;
     struct buf text = {0};
     bool has_template;
-    struct tok *t = open_with_template(chat_smollm2.jinja);
+    struct tok *t = open_with_template(chat_smollm2_jinja);
     struct modelfile m = {.from = "base.gguf", .adapter = "lora.gguf", .tok = t};
     ASSERT_OK(modelfile_write(&text, &has_template, &m, &err));
     assert_true(has_template);
