@@ -35,6 +35,7 @@ struct file_writer {
     uint8_t *buffer;
     size_t n_buffered;
     uint64_t written; /* bytes accepted so far, including the buffered ones */
+    uint64_t started; /* of them, on their way to the disk already */
     int error;        /* first errno; 0 = none */
 };
 

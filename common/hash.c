@@ -5,6 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <xxhash.h>
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h> /* the same functions, in the best instruction set of the machine */
+#endif
 
 uint64_t hash64(const void *data, size_t n)
 {

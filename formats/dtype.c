@@ -270,6 +270,58 @@ void dtype_decode(enum dtype t, const void *src, int64_t n, float *dst)
     decode_portable(t, src, n, dst);
 }
 
+/* --- finite values ---------------------------------------------------------------------------- */
+
+/* No early exit, for the vectoriser. */
+static bool finite32(const uint8_t *src, int64_t n)
+{
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < n; i++)
+        bad |= (load_u32le(src + 4 * i) & 0x7F800000) == 0x7F800000;
+    return bad == 0;
+}
+
+/* exponent: the bits that are all set in an infinity or NaN. */
+static bool finite16(const uint8_t *src, int64_t n, uint16_t exponent)
+{
+    uint16_t bad = 0;
+    for (int64_t i = 0; i < n; i++)
+        bad |= (load_u16le(src + 2 * i) & exponent) == exponent;
+    return bad == 0;
+}
+
+/* Where the f16 scales of a block are, and how many. An infinite or NaN one spoils at least one
+ * value, and finite ones none: their products with a few small integers are far from overflow. */
+static bool block_finite(enum dtype t, const uint8_t *block)
+{
+    switch (t) {
+    case DT_Q4_1:
+    case DT_Q5_1:
+    case DT_Q4_K:
+        return finite16(block, 2, 0x7C00);
+    case DT_Q6_K:
+        return finite16(block + 208, 1, 0x7C00);
+    default:
+        return finite16(block, 1, 0x7C00);
+    }
+}
+
+bool dtype_all_finite(enum dtype t, const void *src, int64_t n)
+{
+    const uint8_t *p = src;
+    FT_ASSERT(t < DT_NF4 && n >= 0 && n % dtype_block(t) == 0);
+    if (t == DT_F32)
+        return finite32(p, n);
+    if (t == DT_F16 || t == DT_BF16)
+        return finite16(p, n, t == DT_F16 ? 0x7C00 : 0x7F80);
+    bool finite = true;
+    for (int64_t b = 0; b < n / infos[t].block; b++)
+        finite &= block_finite(t, p + (size_t)b * infos[t].block_bytes);
+    return finite;
+}
+
+/* --- encoding --------------------------------------------------------------------------------- */
+
 static int64_t encode_f32(const float *src, int64_t n, void *dst)
 {
     int64_t i = 0;

@@ -32,6 +32,9 @@ FT_NODISCARD bool dtype_bytes(enum dtype t, int64_t n, size_t *out);
 /* Decodes n elements (a multiple of the block) to fp32. Not for NF4. src need not be aligned. */
 void dtype_decode(enum dtype t, const void *src, int64_t n, float *dst);
 
+/* Whether all decoded values are finite; same rules for n and src. */
+FT_NODISCARD bool dtype_all_finite(enum dtype t, const void *src, int64_t n);
+
 /* Rounds n values once to F32, F16 or BF16. Returns the index of the first one that is not finite
  * in that type, n when all are; everything is written in any case. dst may be src. */
 int64_t dtype_encode(enum dtype t, const float *src, int64_t n, void *dst);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ftprep quantize: a published model -> one .nf4 file.
  *
- * Two buffers alternate: while the workers quantise one linear layer, one of them first finishes
- * the layer before it (second quantisation level, hashes, writing) together with the tensors that
- * lie between the two in the file. Everything that decides bytes is a pure function of the tensor,
+ * Every worker does what is needed next. Writing comes first: one worker at a time hashes and
+ * writes the next tensor of the file. The others quantise pieces of the linear layers behind it
+ * into a ring of buffers, so that neither the processor nor the disk waits for the other.
+ * Everything that decides bytes is a pure function of the tensor and tensors are written in order,
  * so the file does not depend on the number of threads. */
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +26,14 @@
 #include "tools/commands.h"
 #include "tools/stop.h"
 
-enum { CHUNK = 16384 /* elements a worker decodes at a time: 64 KiB, stays in the L2 cache */ };
+enum {
+    CHUNK = 16384,           /* elements decoded at a time: 64 KiB, stays in the L2 cache */
+    PIECE_CHUNKS = 4,        /* that a worker takes at once */
+    RING_MIN = 3,            /* layers: one is written, one is done, one is being quantised */
+    RING_MAX = 16,           /* more do not help, */
+    RING_BYTES = 16 << 20,   /* nor does this much of them */
+    AHEAD_BYTES = 128 << 20, /* of the source hashed while the tokenizer is read */
+};
 
 struct values {
     const char *out;
@@ -37,7 +45,16 @@ struct values {
 /* One quantised linear layer. */
 struct layer {
     uint8_t *codes, *absmax_q;
-    float *absmax, *absmax2;
+    float *absmax, *absmax2, offset;
+    int64_t tensor, rows_left; /* still to be quantised */
+    int64_t bad_block;         /* first one with an infinity or NaN, or -1 */
+    bool done;                 /* can be written */
+};
+
+/* Rows of a linear layer. */
+struct piece {
+    struct layer *layer;
+    int64_t from, to;
 };
 
 /* Of one worker, a chunk each. */
@@ -50,24 +67,28 @@ struct quantizer {
     const struct model_source *source;
     enum nf4_quant_from from;
     struct nf4_writer *writer;
-    struct hasher *source_hasher;
     struct pool *pool;
-    struct layer layers[2];
+    struct layer ring[RING_MAX];
+    int64_t ring_size;
     struct scratch *scratch; /* [threads] */
     int64_t chunk_elements;  /* size of one of them */
     int64_t n;               /* tensors */
 
-    /* The present round. */
-    int64_t current;                   /* linear tensor being quantised, or n */
-    int64_t chunk_rows, n_chunks;      /* of it */
-    atomic_int_fast64_t next_chunk;    /* handed out one by one */
-    atomic_int_fast64_t n_zero_blocks; /* in all tensors so far */
-    int64_t finished;                  /* tensors [0, finished) are written */
-    int turn;                          /* layers[turn] is filled, the other one is finished */
-    ft_status status;                  /* of finishing */
+    /* Of the one worker that writes. */
+    struct hasher *source_hasher;
+    int64_t hashed;     /* source tensors [0, hashed) are in it */
+    int64_t n_elements; /* of linear layers, written */
+    struct progress bar;
     ft_error error;
 
-    int64_t n_linear, n_elements; /* of linear layers */
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    int64_t current, row;      /* next piece: linear tensor and row; current == n: none is left */
+    int64_t n_begun, n_linear; /* linear layers that have entered and left the ring */
+    int64_t n_written;         /* tensors */
+    int64_t n_zero_blocks;     /* of all layers so far */
+    bool writing;              /* a worker is at it */
+    ft_status status;          /* of writing */
 };
 
 /* --- quantising ------------------------------------------------------------------------------- */
@@ -99,23 +120,57 @@ static int64_t rows_per_chunk(int64_t cols)
     return group * FT_MAX(CHUNK / (group * cols), (int64_t)1);
 }
 
-static void quantize_chunk(struct quantizer *q, int64_t chunk, struct scratch *scratch)
+/* Returns the number of all-zero blocks. */
+static int64_t quantize_rows(const struct quantizer *q, const struct scratch *scratch,
+                             struct layer *dst, int64_t from, int64_t to)
 {
-    const struct source_tensor *t = model_source_tensor(q->source, q->current);
-    struct layer *dst = &q->layers[q->turn];
-    int64_t from = chunk * q->chunk_rows, to = FT_MIN(from + q->chunk_rows, t->rows);
+    const struct source_tensor *t = model_source_tensor(q->source, dst->tensor);
     int64_t first = from * t->cols, n = (to - from) * t->cols;
-    float *x = scratch->x;
-    source_read_rows(t, from, to, x);
-    round_to(x, scratch->rounded, n, q->from);
-    int64_t zeros = nf4_quantize(dst->codes + first / 2, dst->absmax + first / NF4_BLOCK, x, n);
-    atomic_fetch_add(&q->n_zero_blocks, zeros);
+    source_read_rows(t, from, to, scratch->x);
+    round_to(scratch->x, scratch->rounded, n, q->from);
+    return nf4_quantize(dst->codes + first / 2, dst->absmax + first / NF4_BLOCK, scratch->x, n);
 }
 
-/* --- finishing -------------------------------------------------------------------------------- */
-
-static void hash_source(struct quantizer *q, const struct source_tensor *t)
+/* The second level, once all rows are there. */
+static void finish_layer(const struct quantizer *q, struct layer *l)
 {
+    const struct source_tensor *t = model_source_tensor(q->source, l->tensor);
+    int64_t n_blocks = nf4_blocks(t->rows * t->cols);
+    for (int64_t b = 0; b < n_blocks; b++) {
+        if (!isfinite(l->absmax[b])) {
+            l->bad_block = b;
+            return;
+        }
+    }
+    nf4_quantize_absmax(l->absmax_q, l->absmax2, &l->offset, l->absmax, n_blocks);
+}
+
+/* Called with the lock held, which is open during the work. */
+static void quantize_piece(struct quantizer *q, const struct scratch *scratch,
+                           const struct piece *p)
+{
+    struct layer *l = p->layer;
+    int64_t step = rows_per_chunk(model_source_tensor(q->source, l->tensor)->cols), zeros = 0;
+    pthread_mutex_unlock(&q->lock);
+    for (int64_t row = p->from; row < p->to; row += step)
+        zeros += quantize_rows(q, scratch, l, row, FT_MIN(row + step, p->to));
+    pthread_mutex_lock(&q->lock);
+    q->n_zero_blocks += zeros;
+    l->rows_left -= p->to - p->from;
+    if (l->rows_left > 0)
+        return;
+    pthread_mutex_unlock(&q->lock);
+    finish_layer(q, l);
+    pthread_mutex_lock(&q->lock);
+    l->done = true;
+    pthread_cond_broadcast(&q->changed);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void hash_source(struct quantizer *q)
+{
+    const struct source_tensor *t = model_source_tensor(q->source, q->hashed++);
     hasher_field(q->source_hasher, str_from(t->spec.name));
     hasher_field(q->source_hasher, str_from(dtype_name(t->dtype)));
     hasher_update(q->source_hasher, t->data, t->row_bytes * (size_t)t->rows);
@@ -132,40 +187,29 @@ static ft_status not_finite(const struct quantizer *q, const struct source_tenso
                    q->from == NF4_FROM_F16 ? " as f16; try --quant-from bf16" : "");
 }
 
-static ft_status finish_linear(struct quantizer *q, const struct source_tensor *t, ft_error *err)
+static ft_status write_linear(struct quantizer *q, const struct source_tensor *t,
+                              const struct layer *l, ft_error *err)
 {
-    struct layer *l = &q->layers[1 - q->turn];
-    int64_t numel = t->rows * t->cols, n_blocks = nf4_blocks(numel);
     struct nf4_matrix m = {.rows = t->rows,
                            .cols = t->cols,
                            .codes = l->codes,
                            .absmax = l->absmax_q,
-                           .absmax2 = l->absmax2};
-    for (int64_t b = 0; b < n_blocks; b++)
-        if (!isfinite(l->absmax[b]))
-            return not_finite(q, t, b * NF4_BLOCK, NF4_BLOCK, err);
-    nf4_quantize_absmax(l->absmax_q, l->absmax2, &m.offset, l->absmax, n_blocks);
+                           .absmax2 = l->absmax2,
+                           .offset = l->offset};
+    if (l->bad_block >= 0)
+        return not_finite(q, t, l->bad_block * NF4_BLOCK, NF4_BLOCK, err);
     nf4_writer_matrix(q->writer, &m);
-    q->n_linear++;
-    q->n_elements += numel;
+    q->n_elements += t->rows * t->cols;
     return FT_OK;
 }
 
-/* Other tensors keep their stored bytes; they are decoded only to refuse values that would surface
- * as a NaN loss much later. */
-static ft_status finish_plain(struct quantizer *q, const struct source_tensor *t, float *x,
-                              ft_error *err)
+/* Other tensors keep their stored bytes. Values that would surface as a NaN loss much later are
+ * refused. */
+static ft_status write_plain(struct quantizer *q, const struct source_tensor *t, ft_error *err)
 {
-    int64_t step = FT_MAX(q->chunk_elements / t->cols, (int64_t)1);
-    for (int64_t row = 0; row < t->rows; row += step) {
-        int64_t to = FT_MIN(row + step, t->rows), n = (to - row) * t->cols;
-        source_read_rows(t, row, to, x);
-        uint32_t worst = 0; /* magnitudes order like their bits */
-        for (int64_t i = 0; i < n; i++)
-            worst = FT_MAX(worst, f32_to_bits(x[i]) & 0x7FFFFFFF);
-        if (worst >= 0x7F800000)
-            return not_finite(q, t, row * t->cols, n, err);
-    }
+    for (int64_t row = 0; row < t->rows; row++)
+        if (!dtype_all_finite(t->dtype, source_row(t, row), t->cols))
+            return not_finite(q, t, row * t->cols, t->cols, err);
     if (t->permuted_heads == 0) {
         nf4_writer_data(q->writer, t->data, t->row_bytes * (size_t)t->rows);
         return FT_OK;
@@ -175,35 +219,49 @@ static ft_status finish_plain(struct quantizer *q, const struct source_tensor *t
     return FT_OK;
 }
 
-/* Writes every tensor before the current one; the first linear among them is the layer quantised
- * in the round before. */
-static void finish_previous(struct quantizer *q, float *x)
+/* layer: that of a linear tensor, else NULL. */
+static ft_status write_tensor(struct quantizer *q, int64_t i, const struct layer *layer,
+                              ft_error *err)
 {
-    for (int64_t i = q->finished; i < q->current && q->status == FT_OK; i++) {
-        const struct source_tensor *t = model_source_tensor(q->source, i);
-        hash_source(q, t);
-        q->status =
-            t->spec.is_linear ? finish_linear(q, t, &q->error) : finish_plain(q, t, x, &q->error);
-        model_source_release(q->source, i);
-    }
-    q->finished = q->current;
+    const struct source_tensor *t = model_source_tensor(q->source, i);
+    FT_TRY(stop_check(err));
+    if (q->hashed == i)
+        hash_source(q);
+    FT_TRY(layer != NULL ? write_linear(q, t, layer, err) : write_plain(q, t, err));
+    model_source_release(q->source, i);
+    progress_update(&q->bar, (double)i, "");
+    return FT_OK;
 }
 
-static void work(void *ctx, int worker)
+/* The ring's buffer for the next tensor of the file; NULL when that is not a linear layer. */
+static struct layer *next_layer(struct quantizer *q)
 {
-    struct quantizer *q = ctx;
-    struct scratch *scratch = &q->scratch[worker];
-    if (worker == 0)
-        finish_previous(q, scratch->x);
-    for (;;) {
-        int64_t chunk = atomic_fetch_add(&q->next_chunk, 1);
-        if (chunk >= q->n_chunks)
-            return;
-        quantize_chunk(q, chunk, scratch);
-    }
+    bool linear = model_source_tensor(q->source, q->n_written)->spec.is_linear;
+    return linear ? &q->ring[q->n_linear % q->ring_size] : NULL;
 }
 
-/* --- rounds ----------------------------------------------------------------------------------- */
+static bool can_write(struct quantizer *q)
+{
+    const struct layer *l = next_layer(q);
+    return !q->writing && (l == NULL || (q->n_linear < q->n_begun && l->done));
+}
+
+/* Called with the lock held, which is open during the work. */
+static void write_next(struct quantizer *q)
+{
+    struct layer *l = next_layer(q);
+    q->writing = true;
+    pthread_mutex_unlock(&q->lock);
+    ft_status st = write_tensor(q, q->n_written, l, &q->error);
+    pthread_mutex_lock(&q->lock);
+    q->writing = false;
+    q->status = st;
+    q->n_written++;
+    q->n_linear += l != NULL;
+    pthread_cond_broadcast(&q->changed);
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
 
 static int64_t next_linear(const struct quantizer *q, int64_t from)
 {
@@ -212,35 +270,56 @@ static int64_t next_linear(const struct quantizer *q, int64_t from)
     return from;
 }
 
-static void start_round(struct quantizer *q, int64_t current)
+/* False when there is nothing to quantise now: all is begun, or the ring is full. */
+static bool take_piece(struct quantizer *q, struct piece *p)
 {
-    q->current = current;
-    q->turn = 1 - q->turn;
-    q->n_chunks = 0;
-    atomic_store(&q->next_chunk, 0);
-    if (current == q->n)
-        return;
-    const struct source_tensor *t = model_source_tensor(q->source, current);
-    q->chunk_rows = rows_per_chunk(t->cols);
-    q->n_chunks = (t->rows + q->chunk_rows - 1) / q->chunk_rows;
+    if (q->current == q->n || (q->row == 0 && q->n_begun - q->n_linear == q->ring_size))
+        return false;
+    const struct source_tensor *t = model_source_tensor(q->source, q->current);
+    if (q->row == 0) {
+        struct layer *l = &q->ring[q->n_begun++ % q->ring_size];
+        l->tensor = q->current;
+        l->rows_left = t->rows;
+        l->bad_block = -1;
+        l->done = false;
+    }
+    p->layer = &q->ring[(q->n_begun - 1) % q->ring_size];
+    p->from = q->row;
+    p->to = FT_MIN(p->from + PIECE_CHUNKS * rows_per_chunk(t->cols), t->rows);
+    q->row = p->to;
+    if (q->row == t->rows) {
+        q->current = next_linear(q, q->current + 1);
+        q->row = 0;
+    }
+    return true;
+}
+
+static void work(void *ctx, int worker)
+{
+    struct quantizer *q = ctx;
+    struct piece piece;
+    pthread_mutex_lock(&q->lock);
+    while (q->status == FT_OK && q->n_written < q->n) {
+        if (can_write(q))
+            write_next(q);
+        else if (take_piece(q, &piece))
+            quantize_piece(q, &q->scratch[worker], &piece);
+        else
+            pthread_cond_wait(&q->changed, &q->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
 }
 
 static ft_status quantize_all(struct quantizer *q, ft_error *err)
 {
-    struct progress bar;
-    progress_start(&bar, "quantising", "tensors", (double)q->n);
-    for (int64_t current = -1; current < q->n;) {
-        FT_TRY(stop_check(err));
-        current = next_linear(q, current + 1);
-        start_round(q, current);
-        pool_run(q->pool, pool_threads(q->pool), work, q);
-        if (q->status != FT_OK) {
-            *err = q->error;
-            return q->status;
-        }
-        progress_update(&bar, (double)q->finished, "");
+    q->current = next_linear(q, 0);
+    progress_start(&q->bar, "quantising", "tensors", (double)q->n);
+    pool_run(q->pool, pool_threads(q->pool), work, q);
+    if (q->status != FT_OK) {
+        *err = q->error;
+        return q->status;
     }
-    progress_finish(&bar, (double)q->n, "");
+    progress_finish(&q->bar, (double)q->n, "");
     return FT_OK;
 }
 
@@ -266,20 +345,26 @@ static void free_layer(struct layer *l)
     mem_free(l->absmax2);
 }
 
+static ft_status alloc_ring(struct quantizer *q, int64_t largest, ft_error *err)
+{
+    int64_t layer_bytes = largest / 2 + nf4_blocks(largest) * 5;
+    q->ring_size = FT_MIN(FT_MAX(RING_BYTES / FT_MAX(layer_bytes, (int64_t)1), (int64_t)RING_MIN),
+                          (int64_t)RING_MAX);
+    for (int64_t i = 0; i < q->ring_size; i++)
+        FT_TRY(alloc_layer(&q->ring[i], largest, err));
+    return FT_OK;
+}
+
 static ft_status alloc_buffers(struct quantizer *q, ft_error *err)
 {
     int64_t largest = 0;
     int n_threads = pool_threads(q->pool);
-    q->chunk_elements = CHUNK;
-    for (int64_t i = 0; i < q->n; i++) {
+    for (int64_t i = next_linear(q, 0); i < q->n; i = next_linear(q, i + 1)) {
         const struct source_tensor *t = model_source_tensor(q->source, i);
-        int64_t chunk = t->spec.is_linear ? rows_per_chunk(t->cols) * t->cols : t->cols;
-        q->chunk_elements = FT_MAX(q->chunk_elements, chunk);
-        if (t->spec.is_linear)
-            largest = FT_MAX(largest, t->rows * t->cols);
+        q->chunk_elements = FT_MAX(q->chunk_elements, rows_per_chunk(t->cols) * t->cols);
+        largest = FT_MAX(largest, t->rows * t->cols);
     }
-    FT_TRY(alloc_layer(&q->layers[0], largest, err));
-    FT_TRY(alloc_layer(&q->layers[1], largest, err));
+    FT_TRY(alloc_ring(q, largest, err));
     FT_TRY(mem_new(&q->scratch, (size_t)n_threads, sizeof *q->scratch, "workers", err));
     for (int i = 0; i < n_threads; i++) {
         struct scratch *w = &q->scratch[i];
@@ -295,14 +380,16 @@ static void close_quantizer(struct quantizer *q)
 {
     nf4_writer_close(q->writer);
     hasher_destroy(q->source_hasher);
-    free_layer(&q->layers[0]);
-    free_layer(&q->layers[1]);
+    for (int64_t i = 0; i < q->ring_size; i++)
+        free_layer(&q->ring[i]);
     for (int i = 0; q->scratch != NULL && i < pool_threads(q->pool); i++) {
         mem_free(q->scratch[i].x);
         mem_free(q->scratch[i].rounded);
     }
     mem_free(q->scratch);
     pool_destroy(q->pool);
+    pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->changed);
 }
 
 /* Stays empty when the source has no tokenizer or none is wanted. */
@@ -327,6 +414,43 @@ static ft_status load_tokenizer(struct buf *blob, hash128 *fingerprint,
     return st;
 }
 
+/* The tokenizer's size decides where the tensors lie, so nothing can be written before it is read.
+ * Meanwhile another worker begins to hash the source. */
+struct start {
+    struct quantizer *q;
+    struct buf *blob;
+    hash128 *fingerprint;
+    bool wanted;
+    atomic_bool ready;
+    ft_status status;
+    ft_error *err;
+};
+
+static void hash_ahead(struct start *s)
+{
+    struct quantizer *q = s->q;
+    for (size_t bytes = 0; q->hashed < q->n && !atomic_load(&s->ready);) {
+        int64_t i = q->hashed;
+        const struct source_tensor *t = model_source_tensor(q->source, i);
+        bytes += t->row_bytes * (size_t)t->rows;
+        if (bytes > AHEAD_BYTES)
+            return;
+        hash_source(q);
+        model_source_release(q->source, i);
+    }
+}
+
+static void start_task(void *ctx, int task)
+{
+    struct start *s = ctx;
+    if (task == 1) {
+        hash_ahead(s);
+        return;
+    }
+    s->status = load_tokenizer(s->blob, s->fingerprint, s->q->source, s->wanted, s->err);
+    atomic_store(&s->ready, true);
+}
+
 static ft_status choose_dtypes(enum dtype **out, const struct model_source *s, int64_t n,
                                ft_error *err)
 {
@@ -345,7 +469,6 @@ static void report(const struct quantizer *q, const struct values *v, uint64_t f
 {
     /* Codes, one byte per block, four per 256 blocks. */
     double bits = 4 + 8.0 / NF4_BLOCK + 32.0 / (NF4_BLOCK * NF4_BLOCK2);
-    int64_t zero = (int64_t)atomic_load(&q->n_zero_blocks);
     double rate = seconds > 0 ? (double)q->n_elements / seconds : 0;
     char size[32];
     if (v->json) {
@@ -357,8 +480,8 @@ static void report(const struct quantizer *q, const struct values *v, uint64_t f
                    ", \"nf4_elements\": %" PRId64 ", \"zero_blocks\": %" PRId64
                    ", \"bytes\": %" PRIu64 ", \"bits_per_weight\": %.4f, \"seconds\": %.3f"
                    ", \"elements_per_second\": %.4g, \"peak_rss_bytes\": %" PRIu64 "}",
-                   q->n, q->n_linear, q->n_elements, zero, file_bytes, bits, seconds, rate,
-                   mem_peak_rss());
+                   q->n, q->n_linear, q->n_elements, q->n_zero_blocks, file_bytes, bits, seconds,
+                   rate, mem_peak_rss());
         printf("%.*s\n", STR_ARG(buf_view(&b)));
         buf_free(&b);
         return;
@@ -367,11 +490,11 @@ static void report(const struct quantizer *q, const struct values *v, uint64_t f
            "%s, %.0f million weights/s\n",
            v->out, q->n, q->n_linear, (double)q->n_elements / 1e6, bits,
            format_bytes(size, (double)file_bytes), rate / 1e6);
-    if (zero > 0)
+    if (q->n_zero_blocks > 0)
         printf("%" PRId64
                " blocks of 64 weights are all zero; NF4 with double quantisation decodes "
                "them to small non-zero values\n",
-               zero);
+               q->n_zero_blocks);
 }
 
 /* --- output ----------------------------------------------------------------------------------- */
@@ -417,7 +540,9 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     struct model_source *source = NULL;
     enum dtype *dtypes = NULL;
     struct buf tokenizer = {0};
-    struct quantizer q = {.from = (enum nf4_quant_from)v->quant_from};
+    struct quantizer q = {.from = (enum nf4_quant_from)v->quant_from,
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .changed = PTHREAD_COND_INITIALIZER};
     double started = clock_seconds();
     ft_status st;
     (void)n_args;
@@ -435,7 +560,13 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
         .quant_from = q.from,
         .source = model_source_name(source),
     };
-    FT_GOTO(load_tokenizer(&tokenizer, &write.tokenizer_fingerprint, source, v->tokenizer, err));
+    struct start start = {.q = &q,
+                          .blob = &tokenizer,
+                          .fingerprint = &write.tokenizer_fingerprint,
+                          .wanted = v->tokenizer,
+                          .err = err};
+    pool_run(q.pool, 2, start_task, &start);
+    FT_GOTO(start.status);
     write.tokenizer = buf_view(&tokenizer);
     FT_GOTO(quantize_into(v->out, &q, &write, err));
     report(&q, v, nf4_writer_bytes(q.writer), clock_seconds() - started);

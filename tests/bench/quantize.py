@@ -4,7 +4,7 @@
     python tests/bench/quantize.py build/release/ftprep MODEL.gguf [--threads 2] [--repeat 3]
 
 bitsandbytes quantises the linear weights from fp32 tensors in memory; ftprep's time is its whole run:
-reading and decoding the GGUF file, quantising, hashing, writing the .nf4 file and making it durable.
+reading and decoding the GGUF file, quantising, hashing, writing a new .nf4 file and making it durable.
 The two alternate, the best of each counts. Prints one JSON line. Needs numpy, torch, bitsandbytes, gguf.
 """
 import argparse
@@ -36,8 +36,10 @@ def peer(weights):
 
 
 def ours(ftprep, model, threads, out):
+    if os.path.exists(out):
+        os.remove(out)
     start = time.perf_counter()
-    run = subprocess.run([ftprep, "quantize", model, "--out", out, "--threads", str(threads), "--json", "--force"],
+    run = subprocess.run([ftprep, "quantize", model, "--out", out, "--threads", str(threads), "--json"],
                          check=True, capture_output=True, text=True)
     return time.perf_counter() - start, json.loads(run.stdout)
 

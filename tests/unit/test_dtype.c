@@ -7,6 +7,7 @@
 #include "common/cpu.h"
 #include "common/file.h"
 #include "common/half.h"
+#include "common/rng.h"
 #include "tests/support/check.h"
 
 static void assert_same(float found, float expected, const char *what, int64_t i)
@@ -102,12 +103,42 @@ static void names_and_sizes_agree(void **state)
     assert_false(dtype_bytes(DT_F32, INT64_MAX, &bytes));
 }
 
+/* Random blocks, of which every fourth has scales, or values, from the top of their range. */
+static void finite_is_what_decodes_to_finite_values(void **state)
+{
+    uint8_t stored[256];
+    float decoded[256];
+    (void)state;
+    for (int t = 0; t < DT_NF4; t++) {
+        size_t bytes = dtype_block_bytes((enum dtype)t);
+        int64_t n = dtype_block((enum dtype)t);
+        int finite = 0;
+        for (uint64_t k = 0; k < 4000; k++) {
+            for (size_t i = 0; i < bytes; i++)
+                stored[i] = (uint8_t)rng_u64(7, k, i);
+            if (k % 4 == 0)
+                stored[rng_u64(8, k, 0) % bytes] |= 0x7C;
+            bool expected = true;
+            dtype_decode((enum dtype)t, stored, n, decoded);
+            for (int64_t i = 0; i < n; i++)
+                expected &= isfinite(decoded[i]) != 0;
+            if (dtype_all_finite((enum dtype)t, stored, n) != expected)
+                fail_msg("%s, block %llu", dtype_name((enum dtype)t), (unsigned long long)k);
+            finite += expected;
+        }
+        assert_in_range(finite, 3000, 3999); /* both cases occur */
+    }
+    assert_true(dtype_all_finite(DT_F16, "\0\x7B\0\x7C", 1));
+    assert_false(dtype_all_finite(DT_F16, "\0\x7B\0\x7C", 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_decodes_as_the_gguf_package_on_every_tier),
         cmocka_unit_test(every_half_decodes_exactly_on_every_tier),
         cmocka_unit_test(nothing_is_written_beyond_the_elements),
+        cmocka_unit_test(finite_is_what_decodes_to_finite_values),
         cmocka_unit_test(names_and_sizes_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
