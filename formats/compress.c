@@ -2,6 +2,7 @@
 #include "formats/compress.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "common/mem.h"
 
@@ -77,4 +78,63 @@ ft_status decompressor_run(void *dst, size_t dst_bytes, struct decompressor *d, 
     if (got != dst_bytes)
         return ft_fail(err, FT_EFORMAT, "zstd data holds %zu bytes, expected %zu", got, dst_bytes);
     return FT_OK;
+}
+
+/* --- streams --------------------------------------------------------------------------------- */
+
+struct unzstd {
+    ZSTD_DCtx *ctx;
+    bool complete;
+};
+
+ft_status unzstd_create(struct unzstd **out, ft_error *err)
+{
+    FT_TRY(mem_new(out, 1, sizeof **out, "the decompressor", err));
+    (*out)->complete = true;
+    (*out)->ctx = ZSTD_createDCtx();
+    if ((*out)->ctx != NULL)
+        return FT_OK;
+    unzstd_destroy(*out);
+    *out = NULL;
+    return ft_fail(err, FT_EMEM, "out of memory for the decompressor");
+}
+
+void unzstd_destroy(struct unzstd *u)
+{
+    if (u == NULL)
+        return;
+    ZSTD_freeDCtx(u->ctx);
+    mem_free(u);
+}
+
+static ft_status stream_error(size_t code, ft_error *err)
+{
+    ZSTD_ErrorCode kind = ZSTD_getErrorCode(code);
+    if (kind == ZSTD_error_memory_allocation)
+        return ft_fail(err, FT_EMEM, "out of memory for the decompressor");
+    if (kind == ZSTD_error_frameParameter_windowTooLarge)
+        return ft_fail(err, FT_EFORMAT,
+                       "zstd data with a window above 128 MiB (zstd --long=28 or more); compress "
+                       "it again without --long");
+    return ft_fail(err, FT_EFORMAT, "damaged zstd data (%s)", ZSTD_getErrorName(code));
+}
+
+ft_status unzstd_run(struct unzstd *u, void *dst, size_t *n_dst, const void *src, size_t *n_src,
+                     ft_error *err)
+{
+    ZSTD_outBuffer out = {dst, *n_dst, 0};
+    ZSTD_inBuffer in = {src, *n_src, 0};
+    size_t left = ZSTD_decompressStream(u->ctx, &out, &in);
+    *n_dst = out.pos;
+    *n_src = in.pos;
+    if (ZSTD_isError(left))
+        return stream_error(left, err);
+    if (in.pos > 0 || out.pos > 0) /* an idle call asks for the header of a next frame */
+        u->complete = left == 0;
+    return FT_OK;
+}
+
+bool unzstd_complete(const struct unzstd *u)
+{
+    return u->complete;
 }

@@ -23,4 +23,16 @@ void decompressor_destroy(struct decompressor *d);
 FT_NODISCARD ft_status decompressor_run(void *dst, size_t dst_bytes, struct decompressor *d,
                                         const void *src, size_t n, ft_error *err);
 
+/* Frames of unknown size, piece by piece. */
+struct unzstd;
+FT_NODISCARD ft_status unzstd_create(struct unzstd **out, ft_error *err);
+void unzstd_destroy(struct unzstd *u); /* NULL is fine */
+/* Decompresses from src[*n_src] into dst[*n_dst]; both are set to what was used of them. Frames
+ * follow one another without a border in the output, skippable ones give nothing. FT_EFORMAT on
+ * damage and on windows above 128 MiB. */
+FT_NODISCARD ft_status unzstd_run(struct unzstd *u, void *dst, size_t *n_dst, const void *src,
+                                  size_t *n_src, ft_error *err);
+/* The input may end here: no frame is open. */
+bool unzstd_complete(const struct unzstd *u);
+
 #endif

@@ -36,7 +36,8 @@ check_all() {
     forbid 'common formats tools trainer' '\.\./' 'includes are written from the root'
     owner xxhash.h common/hash.c
     owner cjson/ formats/json.c
-    owner zstd.h formats/compress.c
+    owner zstd formats/compress.c
+    owner zlib.h formats/gzip.c
     owner '(jpeglib|turbojpeg|stb_image)' formats/image.c
     owner '(cuda|cublas|cudnn|nccl)' 'trainer/cuda/[^:]*'
     owner gloo/ trainer/comm_gloo.cc

@@ -162,7 +162,7 @@ static ft_status read_rows(struct reader *r, uint32_t source, struct jsonl *file
         if (!need_batch(r, source))
             break;
         FT_TRY(add_row(r, &in, err));
-        r->batch->bytes_read = r->bytes_before + jsonl_bytes(file);
+        r->batch->bytes_read = r->bytes_before + input_bytes(jsonl_input(file));
         r->p->manifest->sources[source].rows = in.row + 1;
         if (r->batch->n_rows == BATCH_ROWS || r->batch->text.len >= BATCH_BYTES)
             send_batch(r);
@@ -176,8 +176,8 @@ static ft_status read_source(struct reader *r, uint32_t source, ft_error *err)
     struct jsonl *file;
     FT_TRY(jsonl_open(&file, s->path, JSONL_MAX_ROW, err));
     ft_status st = read_rows(r, source, file, err);
-    s->bytes = jsonl_bytes(file);
-    s->hash = jsonl_hash(file);
+    s->bytes = input_bytes(jsonl_input(file));
+    s->hash = input_hash(jsonl_input(file));
     r->bytes_before += s->bytes;
     jsonl_close(file);
     return st;
