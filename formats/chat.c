@@ -6,19 +6,14 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "formats/chat_template.h"
+#include "formats/chat_xtuner.h"
 
 const char *const chat_role_names[CHAT_ROLES] = {"system",    "developer", "user",
                                                  "assistant", "tool",      "function"};
 
 enum { MAX_TEMPLATE_BYTES = 1 << 20 };
 
-static const struct chat_known {
-    const char *name;
-    const char *jinja; /* the source it reproduces; NULL = none */
-    const struct chat_kind *kind;
-    const void *data;
-} table[] = {
+static const struct chat_known others[] = {
     {"smollm2", chat_smollm2_jinja, &chat_smollm2, NULL},
 };
 
@@ -26,22 +21,39 @@ static const struct chat_known {
 
 #define AUTOMATIC "auto"
 
+enum { N_KNOWN = ARRAY_LEN(others) + XTUNER_TEMPLATES };
+
+static const struct chat_known *known_at(size_t i)
+{
+    FT_ASSERT(i < N_KNOWN);
+    return i < ARRAY_LEN(others) ? &others[i] : &xtuner_templates[i - ARRAY_LEN(others)];
+}
+
 size_t chat_known_count(void)
 {
-    return ARRAY_LEN(table);
+    return N_KNOWN;
 }
 
 const char *chat_known_name(size_t i)
 {
-    FT_ASSERT(i < ARRAY_LEN(table));
-    return table[i].name;
+    return known_at(i)->name;
+}
+
+bool chat_known_strings(struct buf *out, size_t i)
+{
+    if (known_at(i)->kind != &chat_xtuner)
+        return false;
+    xtuner_write_json(out, known_at(i)->data);
+    return true;
 }
 
 static const struct chat_known *known_for(str jinja)
 {
-    for (size_t i = 0; i < ARRAY_LEN(table); i++)
-        if (table[i].jinja != NULL && str_eq(str_trim(jinja), str_trim(str_from(table[i].jinja))))
-            return &table[i];
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        const struct chat_known *k = known_at(i);
+        if (k->jinja != NULL && str_eq(str_trim(jinja), str_trim(str_from(k->jinja))))
+            return k;
+    }
     return NULL;
 }
 
@@ -53,19 +65,19 @@ const char *chat_known_for(str jinja)
 
 static const struct chat_known *known_named(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(table); i++)
-        if (strcmp(table[i].name, name) == 0)
-            return &table[i];
+    for (size_t i = 0; i < N_KNOWN; i++)
+        if (strcmp(known_at(i)->name, name) == 0)
+            return known_at(i);
     return NULL;
 }
 
 static ft_status unknown_name(const char *name, ft_error *err)
 {
-    const char *names[ARRAY_LEN(table) + 1] = {AUTOMATIC};
+    const char *names[N_KNOWN + 1] = {AUTOMATIC};
     struct buf list = {0};
-    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        names[i + 1] = table[i].name;
-        buf_printf(&list, ", %s", table[i].name);
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        names[i + 1] = chat_known_name(i);
+        buf_printf(&list, ", %s", names[i + 1]);
     }
     buf_byte(&list, '\0');
     const char *near = str_nearest(str_from(name), names, ARRAY_LEN(names));
@@ -96,10 +108,10 @@ static ft_status choose(const struct chat_known **out, const char *name, const s
 /* The kind whose files end like this one, NULL when it is no file. */
 static const struct chat_kind *kind_of_file(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        const char *suffix = table[i].kind->suffix;
-        if (suffix != NULL && str_ends(str_from(name), str_from(suffix)))
-            return table[i].kind;
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        const struct chat_kind *kind = known_at(i)->kind;
+        if (kind->suffix != NULL && str_ends(str_from(name), str_from(kind->suffix)))
+            return kind;
     }
     return NULL;
 }
@@ -356,6 +368,19 @@ static ft_status refuse_tools(const struct chat_template *t, const struct chat_c
     return FT_OK;
 }
 
+static ft_status refuse_turn_ends(const struct chat_template *t, const struct chat_conversation *c,
+                                  ft_error *err)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->messages[i].no_eos || c->messages[i].sep.len > 0)
+            return ft_fail(
+                err, FT_EFORMAT,
+                "messages[%zu]: \"%s\" is decided by the template '%s'; leave it out, or "
+                "use --template plain for text that is complete as it is",
+                i, c->messages[i].no_eos ? "need_eos_token" : "sep", t->name);
+    return FT_OK;
+}
+
 ft_status chat_render(struct chat_text *out, const struct chat_template *t,
                       const struct chat_conversation *c, bool add_prompt, ft_error *err)
 {
@@ -364,6 +389,8 @@ ft_status chat_render(struct chat_text *out, const struct chat_template *t,
     out->n_literal = out->n_trained = out->n_cuts = out->n_skipped = 0;
     if (!t->kind->tools)
         FT_TRY(refuse_tools(t, c, err));
+    if (!t->keeps_turn_ends)
+        FT_TRY(refuse_turn_ends(t, c, err));
     FT_TRY(t->kind->render(&w, t, c, add_prompt, err));
     if (w.failed)
         return ft_fail_memory(err, out->cap_literal * sizeof *out->literal, "a conversation");

@@ -30,6 +30,9 @@ struct chat_message {
     /* The message as it stands in the row, in OpenAI's form, for what has no field here (tool_calls
      * and so on); NULL when the row had another form. Borrowed. */
     const json *json;
+    /* Of XTuner's own rows, for text that is complete as it is. */
+    bool no_eos; /* "need_eos_token": false */
+    str sep;     /* behind the turn */
 };
 
 /* Borrowed, all of it. */
@@ -84,6 +87,9 @@ str chat_template_source(const struct chat_template *t);       /* a file's text;
 /* The table. */
 size_t chat_known_count(void);
 const char *chat_known_name(size_t i);
+/* Appends the strings a template is made of as JSON, in the form of a user's file; false when it is
+ * not made of strings. */
+bool chat_known_strings(struct buf *out, size_t i);
 /* Name of the template whose Jinja source equals `jinja` (but for white space at the ends), or NULL
  * when there is none. */
 const char *chat_known_for(str jinja);

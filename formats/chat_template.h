@@ -49,6 +49,7 @@ struct chat_template {
     const void *data;      /* of the table row; NULL for files */
     str source;            /* text of the file; empty for rows of the table */
     void *state;           /* the kind's own */
+    bool keeps_turn_ends;  /* honours no_eos and sep of messages; else chat_render refuses them */
     struct arena arena;
     int32_t *stop_ids; /* in the arena, as are the words */
     str *stop_words;
@@ -58,6 +59,14 @@ struct chat_template {
 /* Makes room for n stop words; then adds one, as an id or as text. The word is borrowed. */
 FT_NODISCARD ft_status chat_reserve_stops(struct chat_template *t, size_t n, ft_error *err);
 void chat_add_stop(struct chat_template *t, str word);
+
+/* A row of the table in chat.c. */
+struct chat_known {
+    const char *name;
+    const char *jinja; /* the source it reproduces; NULL = none */
+    const struct chat_kind *kind;
+    const void *data;
+};
 
 extern const struct chat_kind chat_smollm2;
 /* The Jinja source of the SmolLM2 Instruct models. */

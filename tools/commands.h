@@ -9,6 +9,7 @@ extern const struct command cmd_build;
 extern const struct command cmd_inspect;
 extern const struct command cmd_stats;
 extern const struct command cmd_verify;
+extern const struct command cmd_templates;
 extern const struct command cmd_quantize;
 extern const struct command cmd_export;
 extern const struct command cmd_tokenize;

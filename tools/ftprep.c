@@ -7,7 +7,7 @@ int main(int argc, char **argv)
     /* In the order of a first use; `ftprep --help` shows it. */
     const struct command commands[] = {
         cmd_build,  cmd_inspect,  cmd_stats,      cmd_verify, cmd_quantize,
-        cmd_export, cmd_tokenize, cmd_detokenize, cmd_count,
+        cmd_export, cmd_tokenize, cmd_detokenize, cmd_count,  cmd_templates,
     };
     const struct program program = {
         .name = "ftprep",

@@ -235,7 +235,7 @@ static ft_status read_message(struct chat_message *out, struct arena *joined, co
         return ft_fail(err, FT_EFORMAT,
                        ": expected an object with \"role\" and \"content\", found %s",
                        json_kind_name(json_kind(v)));
-    out->json = v;
+    *out = (struct chat_message){.json = v};
     if (read_role(&out->role, v, err) != FT_OK || read_content(out, joined, err) != FT_OK ||
         read_name(&out->name, v, err) != FT_OK || refuse_misspelt_flags(v, err) != FT_OK)
         return err->status;

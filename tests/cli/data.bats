@@ -144,7 +144,7 @@ PY
         build --out "$tmp/d" "$tmp/r.jsonl"
     [ ! -e "$tmp/d" ]
     echo '{"messages":[{"role":"Human","content":"x"}]}' > "$tmp/r.jsonl"
-    fails 1 'messages[0].role: "Human" is not known, expected "system", "user" or "assistant"' build --out "$tmp/d" "$tmp/r.jsonl"
+    fails 1 'messages[0].role: "Human" is not known, expected "system", "developer", "user", "assistant", "tool" or "function"' build --out "$tmp/d" "$tmp/r.jsonl"
     echo "{'messages':[]}" > "$tmp/r.jsonl"
     fails 1 "$tmp/r.jsonl:1 (row 0): column 2: not JSON: " build --out "$tmp/d" "$tmp/r.jsonl"
     printf '{"messages":[{"role":"user","content":"\xac"}]}\n' > "$tmp/r.jsonl"
