@@ -65,6 +65,8 @@ static ft_status scan_text(char *t, size_t *n, const char *name, str original,
                                 "raw control character in a string (write it as an escape)");
         if (c == '\0')
             return syntax_error(err, name, original, i, "NUL byte");
+        if (c < 0x20 && c != '\t' && c != '\n' && c != '\r') /* cJSON takes it for white space */
+            return syntax_error(err, name, original, i, "control character between values");
         if (!in_string && (flags & JSON_COMMENTS) && c == '/' && i + 1 < *n &&
             (t[i + 1] == '/' || t[i + 1] == '*')) {
             size_t end = skip_comment(t, *n, i);

@@ -6,6 +6,7 @@
 #include "common/opt.h"
 
 extern const struct command cmd_build;
+extern const struct command cmd_check;
 extern const struct command cmd_inspect;
 extern const struct command cmd_stats;
 extern const struct command cmd_verify;

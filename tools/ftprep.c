@@ -4,10 +4,21 @@
 
 int main(int argc, char **argv)
 {
-    /* In the order of a first use; `ftprep --help` shows it. */
+    /* In the order of a first use, a line each; `ftprep --help` shows it. */
     const struct command commands[] = {
-        cmd_build,  cmd_inspect,  cmd_stats,      cmd_verify, cmd_quantize,
-        cmd_export, cmd_tokenize, cmd_detokenize, cmd_count,  cmd_templates,
+        /* clang-format off */
+        cmd_check,
+        cmd_build,
+        cmd_inspect,
+        cmd_stats,
+        cmd_verify,
+        cmd_quantize,
+        cmd_export,
+        cmd_tokenize,
+        cmd_detokenize,
+        cmd_count,
+        cmd_templates,
+        /* clang-format on */
     };
     const struct program program = {
         .name = "ftprep",

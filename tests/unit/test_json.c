@@ -24,6 +24,7 @@ static void bad_text_is_refused_with_its_place(void **state)
         {"[\"\\udc00\"]", "not JSON: lone surrogate escape"},
         {"[\"\\x41\"]", "not JSON: unknown escape"},
         {"[\"a\nb\"]", "line 1, column 4: not JSON: raw control character"},
+        {"[1,\x14 2]", "line 1, column 4: not JSON: control character between values"},
         {"\"\xC0\x80\"", "column 2: not JSON: invalid UTF-8"},
         {"\"\xFF\"", "invalid UTF-8"},
         {"{\"k\": 1, \"k\": 2}", "the key \"k\" appears twice"},
