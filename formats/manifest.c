@@ -18,8 +18,8 @@ enum { MAX_BYTES = 256 << 20, MAX_NAME = 64 };
 const char *const split_names[SPLITS] = {"train", "eval"};
 const char *const row_fate_names[ROW_FATES] = {"kept", "invalid", "no_assistant", "untrained",
                                                "too_long"};
-const char *const row_note_names[ROW_NOTES] = {"trailing_messages", "empty_assistant",
-                                               "cut_tokens"};
+const char *const row_note_names[ROW_NOTES] = {"trailing_messages", "empty_assistant", "cut_tokens",
+                                               "leading_messages", "merged_messages"};
 const char *const source_use_names[] = {"train", "eval", "both"};
 
 void manifest_free(struct manifest *m)
@@ -92,6 +92,12 @@ static void put_text(struct buf *b, const char *key, const char *value)
     json_write_str(b, str_from(value));
 }
 
+/* What a manifest without the key means. */
+static const char *or_else(const char *text, const char *fallback)
+{
+    return text == NULL ? fallback : text;
+}
+
 static void put_options(struct buf *b, const struct manifest_options *o)
 {
     char fraction[32];
@@ -101,11 +107,17 @@ static void put_options(struct buf *b, const struct manifest_options *o)
         snprintf(fraction, sizeof fraction, "%.17g", o->eval_fraction);
     buf_printf(b,
                "{\"max_length\": %" PRId64 ", \"too_long\": \"%s\", \"on_error\": \"%s\", "
-               "\"strict\": %s, \"content_specials\": \"%s\", \"eval_fraction\": %s, "
-               "\"shard_bytes\": %" PRId64 ", \"compression_level\": %" PRId64 "}",
+               "\"strict\": %s, \"content_specials\": \"%s\", \"merge_consecutive\": %s, ",
                o->max_length, o->truncate ? "truncate" : "drop", o->skip_errors ? "skip" : "stop",
-               o->strict ? "true" : "false", o->parse_specials ? "parse" : "literal", fraction,
-               o->shard_bytes, o->compression_level);
+               o->strict ? "true" : "false", o->parse_specials ? "parse" : "literal",
+               o->merge ? "true" : "false");
+    put_text(b, "rows", or_else(o->rows, "auto"));
+    buf_cstr(b, ", ");
+    put_text(b, "train_on", or_else(o->train_on, "assistant"));
+    buf_printf(b,
+               ", \"eval_fraction\": %s, \"shard_bytes\": %" PRId64
+               ", \"compression_level\": %" PRId64 "}",
+               fraction, o->shard_bytes, o->compression_level);
 }
 
 static void put_file(struct buf *b, const struct manifest_file *f)
@@ -197,6 +209,8 @@ static void render(struct buf *b, const struct manifest *m)
     put_text(b, "tool", m->tool);
     buf_cstr(b, ",\n  ");
     put_text(b, "template", m->chat_template);
+    buf_cstr(b, ",\n  ");
+    put_text(b, "template_source", or_else(m->template_source, ""));
     buf_printf(b, ",\n  \"vocab\": %" PRId64 ",\n  \"token_bytes\": %" PRIu32 ",\n", m->n_vocab,
                m->token_bytes);
     buf_cstr(b, "  \"tokenizer\": {");
@@ -255,6 +269,7 @@ ft_status manifest_build_key(hash128 *out, const struct manifest *m, ft_error *e
     if (st == FT_OK) {
         hasher_field(h, str_from(m->tool));
         hasher_field(h, str_from(m->chat_template));
+        hasher_field(h, str_from(or_else(m->template_source, "")));
         hasher_field(h, buf_view(&options));
         hash_field_hash(h, m->tokenizer_fingerprint);
         for (size_t i = 0; i < m->n_sources; i++) {
@@ -297,6 +312,14 @@ static ft_status get_text(const char **out, struct manifest *m, const json *o, c
         return ft_fail(err, FT_EFORMAT, "\"%s\" contains a NUL character", key);
     *out = arena_cstr(&m->arena, s);
     return *out == NULL ? ft_fail_memory(err, s.len, "the manifest") : FT_OK;
+}
+
+/* Manifests of earlier versions lack some keys. */
+static ft_status get_opt_text(const char **out, struct manifest *m, const json *o, const char *key,
+                              const char *fallback, ft_error *err)
+{
+    *out = fallback;
+    return json_get(o, key) == NULL ? FT_OK : get_text(out, m, o, key, err);
 }
 
 static ft_status get_hash(hash128 *out, const json *o, const char *key, ft_error *err)
@@ -344,9 +367,13 @@ static ft_status get_file(struct manifest_file *out, struct manifest *m, const j
     return get_hash(&out->hash, o, "hash", err);
 }
 
-static ft_status get_options(struct manifest_options *out, const json *o, ft_error *err)
+static ft_status get_options(struct manifest *m, const json *o, ft_error *err)
 {
+    struct manifest_options *out = &m->options;
     const json *v;
+    FT_TRY(get_opt_text(&out->rows, m, o, "rows", "auto", err));
+    FT_TRY(get_opt_text(&out->train_on, m, o, "train_on", "assistant", err));
+    FT_TRY(json_opt_bool(&out->merge, o, "merge_consecutive", false, err));
     FT_TRY(json_need_i64(&out->max_length, o, "max_length", 1, UINT32_MAX, err));
     FT_TRY(get_flag(&out->truncate, o, "too_long", "drop", "truncate", err));
     FT_TRY(get_flag(&out->skip_errors, o, "on_error", "stop", "skip", err));
@@ -485,8 +512,9 @@ static ft_status get_report(struct manifest *m, const json *root, ft_error *err)
             FT_OK)
             return ft_wrap(err, "report.fates.%s", row_fate_names[f]);
     for (int n = 0; n < ROW_NOTES; n++)
-        if (get_report_line(&m->report.notes[n], m, notes, row_note_names[n], "amount", err) !=
-            FT_OK)
+        if (json_get(notes, row_note_names[n]) != NULL &&
+            get_report_line(&m->report.notes[n], m, notes, row_note_names[n], "amount", err) !=
+                FT_OK)
             return ft_wrap(err, "report.notes.%s", row_note_names[n]);
     FT_TRY(get_count(&rows, report, "rows", MAX_COUNT, err));
     FT_TRY(get_count(&tokens, report, "tokens", MAX_COUNT, err));
@@ -522,12 +550,13 @@ static ft_status get_all(struct manifest *m, const json *root, ft_error *err)
                        (long long)version, MANIFEST_VERSION);
     FT_TRY(get_text(&m->tool, m, root, "tool", err));
     FT_TRY(get_text(&m->chat_template, m, root, "template", err));
+    FT_TRY(get_opt_text(&m->template_source, m, root, "template_source", "", err));
     FT_TRY(json_need_i64(&m->n_vocab, root, "vocab", 1, INT32_MAX, err));
     FT_TRY(json_need_i64(&token_bytes, root, "token_bytes", 2, 4, err));
     m->token_bytes = (uint32_t)token_bytes;
     FT_TRY(get_tokenizer(m, root, err));
     FT_TRY(json_need(&options, root, "options", JSON_OBJECT, err));
-    if (get_options(&m->options, options, err) != FT_OK)
+    if (get_options(m, options, err) != FT_OK)
         return ft_wrap(err, "options");
     FT_TRY(get_sources(m, root, err));
     FT_TRY(json_need(&splits, root, "splits", JSON_OBJECT, err));

@@ -32,6 +32,8 @@ enum row_note {
     NOTE_TRAILING,        /* messages behind the last assistant message, left out */
     NOTE_EMPTY_ASSISTANT, /* assistant messages without content, not trained */
     NOTE_CUT,             /* tokens cut off at max_length */
+    NOTE_LEADING,         /* assistant messages in front that the template leaves out */
+    NOTE_MERGED,          /* messages joined to the one before (--merge-consecutive) */
     ROW_NOTES
 };
 extern const char *const row_note_names[ROW_NOTES];
@@ -89,10 +91,13 @@ struct manifest_source {
 
 struct manifest_options {
     int64_t max_length;
-    bool truncate;       /* --too-long */
-    bool skip_errors;    /* --on-error */
-    bool strict;         /* --strict */
-    bool parse_specials; /* --content-specials */
+    bool truncate;        /* --too-long */
+    bool skip_errors;     /* --on-error */
+    bool strict;          /* --strict */
+    bool parse_specials;  /* --content-specials */
+    const char *rows;     /* --rows, or the items of --columns */
+    const char *train_on; /* --train-on */
+    bool merge;           /* --merge-consecutive */
     double eval_fraction;
     int64_t shard_bytes, compression_level;
 };
@@ -101,6 +106,7 @@ struct manifest {
     struct arena arena; /* holds all strings and arrays */
     const char *tool;   /* "ftprep 0.1.0" */
     const char *chat_template;
+    const char *template_source; /* text of a user's own template; "" = a template with a name */
     struct manifest_options options;
     int64_t n_vocab;
     uint32_t token_bytes;

@@ -19,9 +19,11 @@ struct build {
     const char *tokenizer, *chat_template, *out;
     int64_t max_length, threads, shard_bytes, compression_level;
     double eval_fraction;
-    struct opt_list eval;
+    struct opt_list eval, columns;
+    const char *rows, *train_on;
     int too_long, on_error, content_specials;
-    bool strict, force, json;
+    bool strict, merge, force, json;
+    struct source_options source;
 };
 
 #define FIELD(name) offsetof(struct build, name)
@@ -84,6 +86,30 @@ static const struct opt options[] = {
      .offset = FIELD(strict),
      .def = "false",
      .help = "an empty assistant message is an error"},
+    {.name = "rows",
+     .type = OPT_STRING,
+     .offset = FIELD(rows),
+     .metavar = "SHAPE",
+     .def = "auto",
+     .help = "shape of the rows: auto tells messages, conversations, conversation and alpaca by "
+             "their keys"},
+    {.name = "columns",
+     .type = OPT_LIST,
+     .offset = FIELD(columns),
+     .metavar = "ROLE=KEY,...",
+     .help = "which keys hold what, e.g. user=question,assistant=answer; roles are messages, "
+             "turns, system, history, user (several) and assistant"},
+    {.name = "train-on",
+     .type = OPT_STRING,
+     .offset = FIELD(train_on),
+     .metavar = "WHICH",
+     .def = "assistant",
+     .help = "answers that carry loss: assistant (all), last, flagged, or from-turn:N"},
+    {.name = "merge-consecutive",
+     .type = OPT_BOOL,
+     .offset = FIELD(merge),
+     .def = "false",
+     .help = "join neighbouring user or system messages"},
     {.name = "content-specials",
      .type = OPT_CHOICE,
      .offset = FIELD(content_specials),
@@ -190,12 +216,33 @@ static ft_status set_sources(struct manifest *m, const struct build *o, int n_in
     return check_distinct(m, err);
 }
 
+/* The value of --rows, or the items of --columns. */
+static ft_status describe_rows(const char **out, struct arena *arena, const struct build *o,
+                               ft_error *err)
+{
+    struct buf text = {0};
+    for (size_t i = 0; i < o->columns.n; i++)
+        buf_printf(&text, "%s%s", i == 0 ? "" : ",", o->columns.items[i]);
+    ft_status st = buf_status(&text, "the columns", err);
+    *out = o->columns.n == 0 ? o->rows : arena_cstr(arena, buf_view(&text));
+    buf_free(&text);
+    return st == FT_OK && *out == NULL ? ft_fail_memory(err, text.len, "the columns") : st;
+}
+
+static ft_status prepare_source(struct build *o, ft_error *err)
+{
+    o->source = (struct source_options){.strict = o->strict, .merge = o->merge};
+    FT_TRY(source_set_rows(&o->source, o->rows, &o->columns, err));
+    return source_set_train_on(&o->source, o->train_on, err);
+}
+
 static ft_status prepare(struct manifest *m, const struct build *o, const struct tok *tok,
-                         const char *template_name, int n_inputs, const char **inputs,
-                         ft_error *err)
+                         const struct chat_template *chat_template, int n_inputs,
+                         const char **inputs, ft_error *err)
 {
     m->tool = "ftprep " FT_VERSION;
-    m->chat_template = template_name;
+    m->chat_template = chat_template_name(chat_template);
+    m->template_source = chat_template_source(chat_template).ptr;
     m->n_vocab = tok_n_vocab(tok);
     m->token_bytes = shard_token_bytes(m->n_vocab);
     m->tokenizer_fingerprint = tok_fingerprint(tok);
@@ -204,11 +251,14 @@ static ft_status prepare(struct manifest *m, const struct build *o, const struct
         .truncate = o->too_long == 1,
         .skip_errors = o->on_error == 1,
         .strict = o->strict,
+        .merge = o->merge,
+        .train_on = o->train_on,
         .parse_specials = o->content_specials == 1,
         .eval_fraction = o->eval_fraction,
         .shard_bytes = o->shard_bytes,
         .compression_level = o->compression_level,
     };
+    FT_TRY(describe_rows(&m->options.rows, &m->arena, o, err));
     if (o->eval.n > 0 && o->eval_fraction > 0)
         return ft_fail(err, FT_EUSAGE, "--eval and --eval-fraction exclude each other");
     return set_sources(m, o, n_inputs, inputs, err);
@@ -232,7 +282,8 @@ static const char *first_difference(const struct manifest *old, struct manifest 
     ft_error err;
     if (!hash128_eq(old->tokenizer_fingerprint, new->tokenizer_fingerprint))
         return "with another tokenizer";
-    if (strcmp(old->chat_template, new->chat_template) != 0)
+    if (strcmp(old->chat_template, new->chat_template) != 0 ||
+        strcmp(old->template_source, new->template_source) != 0)
         return "with another template";
     for (size_t i = 0; i < new->n_sources; i++) {
         struct file_map map;
@@ -315,8 +366,8 @@ static ft_status fill(const char *dir, struct manifest *m, const struct build *o
                       const struct tok *tok, const struct chat_template *chat_template,
                       ft_error *err)
 {
-    struct pipeline_options p = {tok, chat_template, o->threads > 0 ? (int)o->threads : cpu_count(),
-                                 stop_flag()};
+    struct pipeline_options p = {tok, chat_template, &o->source,
+                                 o->threads > 0 ? (int)o->threads : cpu_count(), stop_flag()};
     struct sink sink;
     sink_init(&sink, dir, m);
     ft_status st = pipeline_run(&sink, &p, err);
@@ -366,15 +417,16 @@ static ft_status build_into(const char *dir, struct buf *report, struct manifest
 
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 {
-    const struct build *o = values;
+    struct build *o = values;
     struct chat_template *chat_template = NULL;
     struct manifest m = {0};
     struct buf report = {0};
     struct tok *tok = NULL;
     ft_status st;
+    FT_GOTO(prepare_source(o, err));
     FT_GOTO(tok_open(&tok, o->tokenizer, err));
     FT_GOTO(chat_template_open(&chat_template, o->chat_template, tok, err));
-    FT_GOTO(prepare(&m, o, tok, chat_template_name(chat_template), n_args, args, err));
+    FT_GOTO(prepare(&m, o, tok, chat_template, n_args, args, err));
     FT_GOTO(check_out(o->out, o->force, &m, err));
     FT_GOTO(build_into(o->out, &report, &m, o, tok, chat_template, err));
     report_warn(&m);
@@ -392,8 +444,7 @@ const struct command cmd_build = {
     .summary = "Turn chat rows into a tokenised data set",
     .usage = "INPUT...",
     .details =
-        "Reads JSON Lines files or JSON arrays of rows with \"messages\", renders each "
-        "conversation\n"
+        "Reads JSON Lines files or JSON arrays of chat rows, renders each conversation\n"
         "with the chat template, encodes it and stores tokens and loss mask in DIR, together with\n"
         "a plan that packs whole samples into sequences of --max-length. Every row is kept or\n"
         "counted with its reason. The result does not depend on --threads. INPUT - is standard "

@@ -267,7 +267,7 @@ static ft_status check_tokens(struct lint_tokens *t, struct lint_list *l, ft_err
 {
     const struct lint_model *m = t->model;
     const struct conversation *c = &t->conversation;
-    const struct chat_conversation view = {.messages = c->messages, .n = c->n};
+    const struct chat_conversation view = conversation_view(c);
     for (size_t i = 0; i < c->n; i++)
         check_content(m, l, i, c->messages[i].content);
     FT_TRY(chat_render(&t->text, m->chat_template, &view, false, err));
@@ -292,7 +292,8 @@ static ft_status as_finding(struct lint_list *l, enum lint_code code, ft_status 
 ft_status lint_tokens_row(struct lint_tokens *t, struct lint_list *l, const json *row,
                           ft_error *err)
 {
-    ft_status st = source_read_row(&t->conversation, row, false, err);
+    static const struct source_options defaults;
+    ft_status st = source_read_row(&t->conversation, row, &defaults, err);
     if (st != FT_OK)
         return as_finding(l, LINT_M00, st, err);
     if (t->model->tok == NULL || t->conversation.n == 0)

@@ -9,7 +9,6 @@
 #include "common/mem.h"
 #include "common/thread.h"
 #include "formats/jsonl.h"
-#include "tools/source.h"
 #include "tools/stop.h"
 
 enum {
@@ -27,8 +26,8 @@ struct row {
     uint64_t n_encoded;                    /* tokens before a cut */
     uint32_t n_tokens, n_trained, n_spans; /* of the sample */
     size_t tokens_at, spans_at;            /* indices into the batch's arrays */
-    uint32_t n_trailing, n_empty;
-    const char *message; /* of an invalid row, in the batch's arena */
+    uint32_t notes[ROW_NOTES];             /* amounts; NOTE_CUT is told by n_encoded */
+    const char *message;                   /* of an invalid row, in the batch's arena */
 };
 
 /* What workers do: encode a batch, or compress a block of the sink. */
@@ -258,17 +257,18 @@ static ft_status encode_conversation(struct worker *w, struct batch *b, struct r
                                      ft_error *err)
 {
     const struct conversation *c = &w->conversation;
-    const struct chat_conversation view = {.messages = c->messages, .n = c->n};
+    const struct chat_conversation view = conversation_view(c);
     enum tok_specials content =
         w->p->manifest->options.parse_specials ? TOK_SPECIALS_PARSE : TOK_SPECIALS_LITERAL;
     if (c->n == 0) {
         row->fate = ROW_NO_ASSISTANT;
         return FT_OK;
     }
-    row->n_trailing = (uint32_t)c->n_trailing;
-    row->n_empty = (uint32_t)c->n_empty;
-    w->ids.n = 0;
+    row->notes[NOTE_TRAILING] = (uint32_t)c->n_trailing;
+    row->notes[NOTE_EMPTY_ASSISTANT] = (uint32_t)c->n_empty;
+    row->notes[NOTE_MERGED] = (uint32_t)c->n_merged;
     FT_TRY(chat_render(&w->text, w->p->options->chat_template, &view, false, err));
+    row->notes[NOTE_LEADING] = (uint32_t)w->text.n_skipped;
     FT_TRY(chat_encode(&w->ids, &w->mask, w->encoder, &w->text, content, err));
     return add_sample(w, b, row, err);
 }
@@ -316,7 +316,7 @@ static ft_status convert_row(struct worker *w, struct batch *b, struct row *row,
     str text = {(const char *)b->text.data + row->text_at, row->text_len};
     ft_status st = parse_row(&doc, text, err);
     if (st == FT_OK)
-        st = source_read_row(&w->conversation, json_root(doc), w->p->manifest->options.strict, err);
+        st = source_read_row(&w->conversation, json_root(doc), w->p->options->source, err);
     if (st == FT_OK)
         st = encode_conversation(w, b, row, err);
     json_close(doc);
@@ -475,9 +475,10 @@ static ft_status write_row(struct pipeline *p, const struct batch *b, const stru
     };
     p->manifest->report.fates[ROW_KEPT].rows++;
     p->manifest->report.fates[ROW_KEPT].amount += row->n_tokens;
-    FT_TRY(add_note(p, NOTE_TRAILING, row->n_trailing, b, row, err));
-    FT_TRY(add_note(p, NOTE_EMPTY_ASSISTANT, row->n_empty, b, row, err));
-    FT_TRY(add_note(p, NOTE_CUT, row->n_encoded - row->n_tokens, b, row, err));
+    for (int n = 0; n < ROW_NOTES; n++)
+        FT_TRY(add_note(p, (enum row_note)n,
+                        n == NOTE_CUT ? row->n_encoded - row->n_tokens : row->notes[n], b, row,
+                        err));
     enum dataset_split split =
         sink_choose_split(p->manifest->sources[b->source].use, p->manifest->options.eval_fraction,
                           s.tokens, s.n_tokens);

@@ -8,12 +8,13 @@
 
 #include <stdatomic.h>
 
-#include "formats/chat.h"
 #include "tools/sink.h"
+#include "tools/source.h"
 
 struct pipeline_options {
     const struct tok *tok;
     const struct chat_template *chat_template;
+    const struct source_options *source;
     int n_workers;
     const atomic_bool *stop; /* set from a signal handler: give up soon */
 };

@@ -109,6 +109,9 @@ void report_warn(const struct manifest *m)
         {"assistant messages are empty and are not trained",
          "assistant message is empty and is not trained"},
         {"tokens were cut off at the maximum length", "token was cut off at the maximum length"},
+        {"assistant messages in front of all others were left out by the template",
+         "assistant message in front of all others was left out by the template"},
+        {"messages were joined to the one before", "message was joined to the one before"},
     };
     for (int n = 0; n < ROW_NOTES; n++) {
         const struct report_line *l = &m->report.notes[n];

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Which shape a row has, and the rules that hold for conversations of every shape. */
 #include "tools/source.h"
 
 #include <stdio.h>
@@ -6,20 +7,178 @@
 #include <strings.h>
 
 #include "common/mem.h"
+#include "tools/source_shapes.h"
 
-void conversation_free(struct conversation *c)
+/* --- shapes ------------------------------------------------------------------------------------
+ */
+
+enum { TOLD_BY_KEYS = 4 }; /* the first ones are told by the keys of a row; the others are named */
+
+#define CODER                                                                                      \
+    "You are a professional programer. Please provide the corresponding code based on the "        \
+    "description of Human.\n"
+#define LAWYER "你现在是一名专业的中国律师，请根据用户的问题给出准确、有理有据的回复。\n"
+
+/* The names behind Alpaca are those of XTuner's map functions, and so are the texts. */
+static const struct row_shape shapes[] = {
+    {.name = "messages", .messages = "messages"},
+    {.name = "conversations", .messages = "conversations", .system = "system"},
+    {.name = "conversation", .turns = "conversation"},
+    {.name = "alpaca",
+     .system = "system",
+     .history = "history",
+     .user = {"instruction", "input"},
+     .assistant = "output",
+     .no_answer = "<nooutput>"},
+    {.name = "alpaca_zh", .user = {"instruction_zh", "input_zh"}, .assistant = "output_zh"},
+    {.name = "openorca", .system = "system_prompt", .user = {"question"}, .assistant = "response"},
+    {.name = "default", .user = {"input"}, .assistant = "output"},
+    {.name = "stack_exchange", .user = {"question"}, .assistant = "response"},
+    {.name = "code_alpaca", .user = {"prompt"}, .assistant = "completion", .system_text = CODER},
+    {.name = "tiny_codes", .user = {"prompt"}, .assistant = "response", .system_text = CODER},
+    {.name = "crime_kg_assitant", .user = {"input"}, .assistant = "output", .system_text = LAWYER},
+    {.name = "law_reference", .user = {"question"}, .assistant = "answer", .system_text = LAWYER},
+    {.name = "medical",
+     .user = {"instruction", "input"},
+     .assistant = "output",
+     .system_text = "如果你是一名医生，请根据患者的描述回答医学问题。\n"},
+    {.name = "sql",
+     .user = {"context", "question"},
+     .assistant = "answer",
+     .system_text = "If you are an expert in SQL, please generate a good SQL Query for Question "
+                    "based on the CREATE TABLE statement.\n"},
+    {.name = "arxiv",
+     .user = {"abstract"},
+     .assistant = "title",
+     .system_text = "If you are an expert in writing papers, please generate a good paper title "
+                    "for this paper based on other authors' descriptions of their abstracts.\n"},
+};
+
+size_t source_shape_count(void)
 {
-    mem_free(c->messages);
-    arena_destroy(&c->joined);
-    *c = (struct conversation){0};
+    return ARRAY_LEN(shapes);
 }
 
-/* --- messages about keys --------------------------------------------------------------------- */
+const char *source_shape_name(size_t i)
+{
+    FT_ASSERT(i < ARRAY_LEN(shapes));
+    return shapes[i].name;
+}
 
-enum { MAX_KEYS_NAMED = 8, SHOWN_BYTES = 48 };
+/* --- options -----------------------------------------------------------------------------------
+ */
 
-/* Foreign text for a one-line message: cut at a character, control characters as '?'. */
-static const char *shown(char dst[SHOWN_BYTES], str s)
+static ft_status unknown_shape(const char *name, ft_error *err)
+{
+    const char *names[ARRAY_LEN(shapes)];
+    struct buf list = {0};
+    for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+        names[i] = shapes[i].name;
+        buf_printf(&list, "%s%s", i == 0 ? "" : ", ", names[i]);
+    }
+    buf_byte(&list, '\0');
+    const char *near = str_nearest(str_from(name), names, ARRAY_LEN(names));
+    ft_status st =
+        ft_fail(err, FT_EUSAGE, "--rows: '%s' is not known; there are auto, %s%s%s%s", name,
+                list.failed ? "" : (const char *)list.data, near == NULL ? "" : "; did you mean '",
+                near == NULL ? "" : near, near == NULL ? "" : "'?");
+    buf_free(&list);
+    return st;
+}
+
+/* Where the column of a role is kept; NULL when the role has none. */
+static const char **column_of(struct row_shape *s, str role)
+{
+    const struct {
+        const char *name;
+        const char **column;
+    } columns[] = {
+        {"messages", &s->messages}, {"system", &s->system},       {"history", &s->history},
+        {"user", s->user},          {"assistant", &s->assistant}, {"turns", &s->turns},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+        if (str_is(role, columns[i].name))
+            return columns[i].column;
+    return NULL;
+}
+
+static ft_status set_column(struct row_shape *s, const char *item, ft_error *err)
+{
+    const char *column = strchr(item, '=');
+    str role = {item, column == NULL ? strlen(item) : (size_t)(column - item)};
+    const char **place = column_of(s, role);
+    if (place == NULL || column == NULL || column[1] == '\0')
+        return ft_fail(err, FT_EUSAGE,
+                       "--columns: '%s': expected ROLE=COLUMN with a role of messages, turns, "
+                       "system, history, user or assistant",
+                       item);
+    for (size_t i = 1; place == s->user + i - 1 && *place != NULL && i < ARRAY_LEN(s->user); i++)
+        place++; /* user may be given several times */
+    if (*place != NULL)
+        return ft_fail(err, FT_EUSAGE, "--columns: '%s': too many columns for %.*s", item,
+                       STR_ARG(role));
+    *place = column + 1;
+    return FT_OK;
+}
+
+static ft_status set_columns(struct source_options *o, const struct opt_list *columns,
+                             ft_error *err)
+{
+    struct row_shape *s = &o->shape;
+    *s = (struct row_shape){.name = "columns"};
+    for (size_t i = 0; i < columns->n; i++)
+        FT_TRY(set_column(s, columns->items[i], err));
+    bool pair = s->user[0] != NULL && s->assistant != NULL;
+    bool half = s->user[0] != NULL || s->assistant != NULL || s->history != NULL;
+    int ways = (s->messages != NULL) + (s->turns != NULL) + half;
+    if (ways != 1 || (half && !pair))
+        return ft_fail(err, FT_EUSAGE,
+                       "--columns: name messages, or turns, or both user and assistant");
+    return FT_OK;
+}
+
+ft_status source_set_rows(struct source_options *o, const char *rows,
+                          const struct opt_list *columns, ft_error *err)
+{
+    bool by_keys = rows == NULL || strcmp(rows, "auto") == 0;
+    if (columns->n > 0 && !by_keys)
+        return ft_fail(err, FT_EUSAGE, "--rows and --columns exclude each other");
+    if (columns->n > 0)
+        return set_columns(o, columns, err);
+    o->shape = (struct row_shape){0};
+    if (by_keys)
+        return FT_OK;
+    for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+        if (strcmp(shapes[i].name, rows) == 0)
+            o->shape = shapes[i];
+    return o->shape.name == NULL ? unknown_shape(rows, err) : FT_OK;
+}
+
+ft_status source_set_train_on(struct source_options *o, const char *text, ft_error *err)
+{
+    static const char *const names[] = {"assistant", "last", "flagged"};
+    str s = str_from(text == NULL ? names[0] : text);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (str_is(s, names[i])) {
+            o->train_on = (enum train_on)i;
+            return FT_OK;
+        }
+    str prefix = STR("from-turn:");
+    if (str_starts(s, prefix) && str_to_i64(str_sub(s, prefix.len, s.len), &o->from_turn) &&
+        o->from_turn >= 1) {
+        o->train_on = TRAIN_ON_FROM;
+        return FT_OK;
+    }
+    return ft_fail(err, FT_EUSAGE,
+                   "--train-on: '%s' is not known; there are assistant, last, flagged, and "
+                   "from-turn:N with N from 1",
+                   text);
+}
+
+/* --- messages about keys -----------------------------------------------------------------------
+ */
+
+const char *source_shown(char dst[SHOWN_BYTES], str s)
 {
     s = str_sub(s, 0, FT_MIN(s.len, (size_t)SHOWN_BYTES - 1));
     s.len = str_utf8_invalid_at(s);
@@ -29,34 +188,56 @@ static const char *shown(char dst[SHOWN_BYTES], str s)
     return dst;
 }
 
-/* The keys that are there instead, with a likely typing error pointed out. */
-static ft_status missing_key(const json *object, const char *wanted, ft_error *err)
+static void list_keys(struct buf *out, const json *object)
+{
+    enum { MAX_KEYS_NAMED = 8 };
+    char key[SHOWN_BYTES];
+    size_t n = json_count(object), i = 0;
+    for (const json *m = json_first(object); m != NULL && i < MAX_KEYS_NAMED; m = json_next(m), i++)
+        buf_printf(out, "%s\"%s\"", i == 0 ? "" : ", ", source_shown(key, json_key(m)));
+    if (n > MAX_KEYS_NAMED)
+        buf_printf(out, " and %zu more", n - MAX_KEYS_NAMED);
+    if (n == 0)
+        buf_cstr(out, "none");
+}
+
+static void hint_at_typing_error(struct buf *out, const json *object, const char *const *wanted,
+                                 size_t n)
+{
+    char key[SHOWN_BYTES];
+    for (const json *m = json_first(object); m != NULL; m = json_next(m)) {
+        const char *near = str_nearest(json_key(m), wanted, n);
+        if (near == NULL)
+            continue;
+        buf_printf(out, "; did you mean \"%s\" for \"%s\"?", near, source_shown(key, json_key(m)));
+        return;
+    }
+}
+
+ft_status source_missing_key(const json *object, const char *const *wanted, size_t n, ft_error *err)
 {
     struct buf text = {0};
-    char key[SHOWN_BYTES], near[SHOWN_BYTES] = "";
-    size_t n = 0;
-    for (const json *m = json_first(object); m != NULL; m = json_next(m), n++) {
-        const char *name = shown(key, json_key(m));
-        if (n < MAX_KEYS_NAMED)
-            buf_printf(&text, "%s\"%s\"", n == 0 ? "" : ", ", name);
-        if (near[0] == '\0' && str_nearest(str_from(wanted), &name, 1) != NULL)
-            shown(near, str_from(name));
-    }
-    if (n > MAX_KEYS_NAMED)
-        buf_printf(&text, " and %zu more", n - MAX_KEYS_NAMED);
-    if (near[0] != '\0')
-        buf_printf(&text, "; did you mean \"%s\" for \"%s\"?", wanted, near);
+    buf_cstr(&text, n == 1 ? "" : "none of ");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&text, "%s\"%s\"", i == 0 ? "" : i + 1 == n ? " and " : ", ", wanted[i]);
+    buf_printf(&text, " %s; the keys are ", n == 1 ? "is missing" : "is there");
+    list_keys(&text, object);
+    hint_at_typing_error(&text, object, wanted, n);
     buf_byte(&text, '\0');
     ft_status st = buf_status(&text, "a message", err);
     if (st == FT_OK)
-        st = ft_fail(err, FT_EFORMAT, ": \"%s\" is missing; the keys are %s", wanted,
-                     n == 0 ? "none" : (const char *)text.data);
+        st = ft_fail(err, FT_EFORMAT, ": %s", (const char *)text.data);
     buf_free(&text);
     return st;
 }
 
-/* Messages start with the rest of their path, ".role: ..." or ": ..."; these add what is before. */
-static ft_status after(const char *place, ft_error *err)
+ft_status source_wrong_kind(const char *path, const char *what, const json *v, ft_error *err)
+{
+    return ft_fail(err, FT_EFORMAT, "%s: expected %s, found %s", path, what,
+                   json_kind_name(json_kind(v)));
+}
+
+ft_status source_after(const char *place, ft_error *err)
 {
     ft_error inner = *err;
     if (inner.status != FT_EFORMAT)
@@ -64,36 +245,37 @@ static ft_status after(const char *place, ft_error *err)
     return ft_fail(err, FT_EFORMAT, "%s%s", place, inner.text);
 }
 
-static ft_status inside(const char *list, size_t i, ft_error *err)
+ft_status source_after_key(const char *key, ft_error *err)
 {
-    char place[48];
-    snprintf(place, sizeof place, "%s[%zu]", list, i);
-    return after(place, err);
+    char place[SHOWN_BYTES + 1] = ".";
+    source_shown(place + 1, str_from(key));
+    return source_after(place, err);
 }
 
-/* --- fields ---------------------------------------------------------------------------------- */
-
-#define ROLES "\"system\", \"developer\", \"user\", \"assistant\", \"tool\" or \"function\""
-
-static ft_status read_role(enum chat_role *out, const json *message, ft_error *err)
+ft_status source_inside(const char *list, size_t i, ft_error *err)
 {
-    const json *v = json_get(message, "role");
-    str role;
-    if (v == NULL)
-        return missing_key(message, "role", err);
-    if (!json_str(v, &role))
-        return ft_fail(err, FT_EFORMAT, ".role: expected " ROLES ", found %s",
-                       json_kind_name(json_kind(v)));
-    for (int r = 0; r < CHAT_ROLES; r++)
-        if (str_is(role, chat_role_names[r])) {
-            *out = (enum chat_role)r;
-            return FT_OK;
-        }
-    char name[SHOWN_BYTES];
-    const char *near = str_nearest(role, chat_role_names, CHAT_ROLES);
-    return ft_fail(err, FT_EFORMAT, ".role: \"%s\" is not known, expected " ROLES "%s%s%s",
-                   shown(name, role), near == NULL ? "" : "; did you mean \"",
-                   near == NULL ? "" : near, near == NULL ? "" : "\"?");
+    char place[SHOWN_BYTES + 24];
+    source_shown(place, str_from(list));
+    snprintf(place + strlen(place), 24, "[%zu]", i);
+    return source_after(place, err);
+}
+
+/* --- fields ------------------------------------------------------------------------------------
+ */
+
+bool source_is_absent(const json *v)
+{
+    return v == NULL || json_kind(v) == JSON_NULL;
+}
+
+ft_status source_opt_str(str *out, const json *object, const char *key, ft_error *err)
+{
+    const json *v = json_get(object, key);
+    *out = STR("");
+    if (source_is_absent(v) || json_str(v, out))
+        return FT_OK;
+    FT_ASSERT(source_wrong_kind("", "a string", v, err) != FT_OK);
+    return source_after_key(key, err);
 }
 
 static bool same_word(str s, const char *word)
@@ -101,14 +283,14 @@ static bool same_word(str s, const char *word)
     return s.len == strlen(word) && strncasecmp(s.ptr, word, s.len) == 0;
 }
 
-/* true, false, 0, 1 or their names; null is as good as absent. */
-static ft_status read_flag(enum chat_loss *out, const json *v, const char *key, ft_error *err)
+ft_status source_read_flag(enum chat_loss *out, const json *object, const char *key, ft_error *err)
 {
+    const json *v = json_get(object, key);
     bool on;
     double number;
     str text;
     *out = CHAT_LOSS_DEFAULT;
-    if (v == NULL || json_kind(v) == JSON_NULL)
+    if (source_is_absent(v))
         return FT_OK;
     if (json_bool(v, &on)) {
         *out = on ? CHAT_LOSS_ON : CHAT_LOSS_OFF;
@@ -129,149 +311,105 @@ static ft_status read_flag(enum chat_loss *out, const json *v, const char *key, 
                                                  : json_kind_name(json_kind(v)));
 }
 
-static ft_status read_loss(enum chat_loss *out, const json *message, ft_error *err)
+ft_status source_refuse_misspelt(const json *object, const char *const *flags, size_t n,
+                                 ft_error *err)
 {
-    enum chat_loss weight;
-    FT_TRY(read_flag(out, json_get(message, "loss"), "loss", err));
-    FT_TRY(read_flag(&weight, json_get(message, "weight"), "weight", err));
-    if (*out != CHAT_LOSS_DEFAULT && weight != CHAT_LOSS_DEFAULT && *out != weight)
-        return ft_fail(err, FT_EFORMAT, ".loss: contradicts \"weight\", which means the same");
-    if (*out == CHAT_LOSS_DEFAULT)
-        *out = weight;
-    return FT_OK;
-}
-
-static ft_status read_part(str *out, const json *part, ft_error *err)
-{
-    const json *type = json_get(part, "type"), *text = json_get(part, "text");
-    str name;
-    if (json_kind(part) != JSON_OBJECT)
-        return ft_fail(err, FT_EFORMAT, ": expected {\"type\": \"text\", \"text\": ...}, found %s",
-                       json_kind_name(json_kind(part)));
-    if (type == NULL)
-        return missing_key(part, "type", err);
-    if (!json_str(type, &name) || !str_is(name, "text"))
-        return ft_fail(err, FT_EFORMAT, ".type: only \"text\" parts are supported");
-    if (text == NULL)
-        return missing_key(part, "text", err);
-    if (!json_str(text, out))
-        return ft_fail(err, FT_EFORMAT, ".text: expected a string, found %s",
-                       json_kind_name(json_kind(text)));
-    return FT_OK;
-}
-
-/* Parts are joined without a separator. */
-static ft_status read_parts(str *out, struct arena *joined, const json *list, ft_error *err)
-{
-    size_t i = 0, bytes = 0, used = 0;
-    str part;
-    for (const json *p = json_first(list); p != NULL; p = json_next(p), i++) {
-        if (read_part(&part, p, err) != FT_OK)
-            return inside(".content", i, err);
-        bytes += part.len; /* all inside one row, which is far below SIZE_MAX */
-    }
-    char *text = arena_alloc(joined, bytes, 1);
-    if (text == NULL)
-        return ft_fail_memory(err, bytes, "the content of a message");
-    for (const json *p = json_first(list); p != NULL; p = json_next(p)) {
-        FT_TRY(read_part(&part, p, err));
-        if (part.len > 0)
-            memcpy(text + used, part.ptr, part.len);
-        used += part.len;
-    }
-    *out = (str){text, bytes};
-    return FT_OK;
-}
-
-/* Tool calls may stand alone. */
-static ft_status read_content(struct chat_message *message, struct arena *joined, ft_error *err)
-{
-    const json *v = json_get(message->json, "content");
-    str *out = &message->content;
-    *out = STR("");
-    if (json_str(v, out) ||
-        ((v == NULL || json_kind(v) == JSON_NULL) && chat_message_has_calls(message)))
-        return FT_OK;
-    if (v == NULL)
-        return missing_key(message->json, "content", err);
-    if (json_kind(v) == JSON_ARRAY)
-        return read_parts(out, joined, v, err);
-    return ft_fail(err, FT_EFORMAT, ".content: expected a string or a list of text parts, found %s",
-                   json_kind_name(json_kind(v)));
-}
-
-static ft_status read_name(str *out, const json *message, ft_error *err)
-{
-    const json *v = json_get(message, "name");
-    *out = STR("");
-    if (v == NULL || json_kind(v) == JSON_NULL || json_str(v, out))
-        return FT_OK;
-    return ft_fail(err, FT_EFORMAT, ".name: expected a string, found %s",
-                   json_kind_name(json_kind(v)));
-}
-
-/* Other keys of a message are ignored, but a misspelt flag would train what it means to leave out.
- * A misspelt "role" or "content" needs no such check: the right one is then missing. */
-static ft_status refuse_misspelt_flags(const json *message, ft_error *err)
-{
-    static const char *const flags[] = {"loss", "weight"};
     char name[SHOWN_BYTES];
-    for (const json *m = json_first(message); m != NULL; m = json_next(m)) {
-        const char *near = str_nearest(json_key(m), flags, ARRAY_LEN(flags));
-        for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+    for (const json *m = json_first(object); m != NULL; m = json_next(m)) {
+        const char *near = str_nearest(json_key(m), flags, n);
+        for (size_t i = 0; i < n; i++)
             if (same_word(json_key(m), flags[i])) /* capitals are many edits away */
                 near = flags[i];
         if (near != NULL && !str_is(json_key(m), near))
             return ft_fail(err, FT_EFORMAT, ": \"%s\" is not known; did you mean \"%s\"?",
-                           shown(name, json_key(m)), near);
+                           source_shown(name, json_key(m)), near);
     }
     return FT_OK;
 }
 
-static ft_status read_message(struct chat_message *out, struct arena *joined, const json *v,
-                              ft_error *err)
+/* --- conversations -----------------------------------------------------------------------------
+ */
+
+void conversation_free(struct conversation *c)
 {
-    if (json_kind(v) != JSON_OBJECT)
+    mem_free(c->messages);
+    arena_destroy(&c->joined);
+    *c = (struct conversation){0};
+}
+
+struct chat_conversation conversation_view(const struct conversation *c)
+{
+    return (struct chat_conversation){
+        .messages = c->messages, .n = c->n, .tools = c->tools, .row = c->row};
+}
+
+ft_status source_add(struct conversation *out, const struct chat_message *m, ft_error *err)
+{
+    if (out->n == out->cap) {
+        size_t cap = FT_MAX(out->cap * 2, (size_t)16);
+        struct chat_message *grown = mem_realloc(out->messages, cap, sizeof *grown);
+        if (grown == NULL)
+            return ft_fail_memory(err, cap * sizeof *grown, "messages");
+        out->messages = grown;
+        out->cap = cap;
+    }
+    out->messages[out->n++] = *m;
+    return FT_OK;
+}
+
+ft_status source_add_system(struct conversation *out, str text, ft_error *err)
+{
+    struct chat_message m = {.role = CHAT_SYSTEM, .content = text};
+    return text.len == 0 ? FT_OK : source_add(out, &m, err);
+}
+
+ft_status source_room(char **out, struct conversation *c, size_t bytes, ft_error *err)
+{
+    *out = arena_alloc(&c->joined, bytes, 1);
+    return *out == NULL ? ft_fail_memory(err, bytes, "the content of a message") : FT_OK;
+}
+
+/* --- rules -------------------------------------------------------------------------------------
+ */
+
+static bool is_system(const struct chat_message *m)
+{
+    return m->role == CHAT_SYSTEM || m->role == CHAT_DEVELOPER;
+}
+
+/* Appends the content of b to a. */
+static ft_status join(struct conversation *c, struct chat_message *a, const struct chat_message *b,
+                      size_t i, ft_error *err)
+{
+    char *text;
+    if (a->loss != b->loss)
         return ft_fail(err, FT_EFORMAT,
-                       ": expected an object with \"role\" and \"content\", found %s",
-                       json_kind_name(json_kind(v)));
-    *out = (struct chat_message){.json = v};
-    if (read_role(&out->role, v, err) != FT_OK || read_content(out, joined, err) != FT_OK ||
-        read_name(&out->name, v, err) != FT_OK || refuse_misspelt_flags(v, err) != FT_OK)
-        return err->status;
-    return read_loss(&out->loss, v, err);
-}
-
-/* --- rows ------------------------------------------------------------------------------------ */
-
-static ft_status find_messages(const json **out, const json *row, ft_error *err)
-{
-    *out = row;
-    if (json_kind(row) == JSON_ARRAY)
-        return FT_OK; /* a bare list is the list of messages */
-    if (json_kind(row) != JSON_OBJECT)
-        return ft_fail(err, FT_EFORMAT, "the row: expected an object with \"messages\", found %s",
-                       json_kind_name(json_kind(row)));
-    *out = json_get(row, "messages");
-    if (*out == NULL) {
-        FT_ASSERT(missing_key(row, "messages", err) != FT_OK);
-        return after("the row", err);
-    }
-    if (json_kind(*out) != JSON_ARRAY)
-        return ft_fail(err, FT_EFORMAT, "messages: expected a list, found %s",
-                       json_kind_name(json_kind(*out)));
+                       "messages[%zu].loss: differs from the message before, to which this one is "
+                       "joined",
+                       i);
+    FT_TRY(source_room(&text, c, a->content.len + b->content.len, err));
+    memcpy(text, a->content.ptr, a->content.len);
+    memcpy(text + a->content.len, b->content.ptr, b->content.len);
+    a->content = (str){text, a->content.len + b->content.len};
+    a->json = NULL;
+    c->n_merged++;
     return FT_OK;
 }
 
-static ft_status reserve(struct conversation *c, size_t n, ft_error *err)
+/* Neighbouring user messages, and neighbouring system messages, become one, as XTuner does with the
+ * former: nothing stands between their texts. */
+static ft_status merge_neighbours(struct conversation *c, ft_error *err)
 {
-    if (n <= c->cap)
-        return FT_OK;
-    struct chat_message *grown = mem_realloc(c->messages, n, sizeof *grown);
-    if (grown == NULL)
-        return ft_fail_memory(err, n * sizeof *grown, "messages");
-    c->messages = grown;
-    c->cap = n;
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        struct chat_message *m = &c->messages[i], *last = n == 0 ? NULL : &c->messages[n - 1];
+        bool same = last != NULL && last->role == m->role && (m->role == CHAT_USER || is_system(m));
+        if (same)
+            FT_TRY(join(c, last, m, i, err));
+        else
+            c->messages[n++] = *m;
+    }
+    c->n = n;
     return FT_OK;
 }
 
@@ -294,9 +432,11 @@ static ft_status drop_trailing(struct conversation *c, ft_error *err)
 static ft_status check_message(struct conversation *c, size_t i, bool strict, ft_error *err)
 {
     struct chat_message *m = &c->messages[i];
-    if (i > 0 && m->role == CHAT_SYSTEM && m[-1].role == CHAT_SYSTEM)
+    if (i > 0 && is_system(m) && is_system(&m[-1]))
         return ft_fail(err, FT_EFORMAT,
-                       "messages[%zu].role: two system messages in a row; join them into one", i);
+                       "messages[%zu].role: two system messages in a row; join them into one "
+                       "(--merge-consecutive does)",
+                       i);
     if (m->role != CHAT_ASSISTANT || m->content.len > 0 || chat_message_has_calls(m) ||
         m->loss == CHAT_LOSS_OFF)
         return FT_OK;
@@ -308,20 +448,133 @@ static ft_status check_message(struct conversation *c, size_t i, bool strict, ft
     return FT_OK;
 }
 
-ft_status source_read_row(struct conversation *out, const json *row, bool strict, ft_error *err)
+/* Turns what is not chosen off. It only ever narrows: what says that it is not trained stays so. */
+static void choose_trained(struct conversation *c, const struct source_options *o)
 {
-    const json *list;
-    out->n = out->n_trailing = out->n_empty = 0;
-    arena_destroy(&out->joined);
-    FT_TRY(find_messages(&list, row, err));
-    FT_TRY(reserve(out, json_count(list), err));
-    for (const json *v = json_first(list); v != NULL; v = json_next(v), out->n++) {
-        if (read_message(&out->messages[out->n], &out->joined, v, err) != FT_OK)
-            return inside("messages", out->n, err);
-        FT_TRY(check_message(out, out->n, strict, err));
+    size_t n_answers = 0, turn = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n_answers += c->messages[i].role == CHAT_ASSISTANT;
+    size_t first = o->train_on == TRAIN_ON_LAST   ? n_answers - 1
+                   : o->train_on == TRAIN_ON_FROM ? (size_t)o->from_turn - 1
+                                                  : 0;
+    for (size_t i = 0; i < c->n; i++) {
+        struct chat_message *m = &c->messages[i];
+        bool unflagged = m->role == CHAT_ASSISTANT && m->loss == CHAT_LOSS_DEFAULT;
+        if (turn < first || (unflagged && o->train_on == TRAIN_ON_FLAGGED))
+            m->loss = CHAT_LOSS_OFF;
+        turn += m->role == CHAT_ASSISTANT;
     }
-    FT_TRY(drop_trailing(out, err));
-    if (out->n == 0)
-        out->n_trailing = 0; /* the row as a whole is what is dropped */
+}
+
+static ft_status finish(struct conversation *c, const struct source_options *o, ft_error *err)
+{
+    if (o->merge)
+        FT_TRY(merge_neighbours(c, err));
+    for (size_t i = 0; i < c->n; i++)
+        FT_TRY(check_message(c, i, o->strict, err));
+    FT_TRY(drop_trailing(c, err));
+    if (c->n == 0)
+        c->n_trailing = c->n_merged = 0; /* the row as a whole is what is dropped */
+    else
+        choose_trained(c, o);
     return FT_OK;
+}
+
+/* --- rows --------------------------------------------------------------------------------------
+ */
+
+/* The key that tells a shape. */
+static const char *telling_key(const struct row_shape *s)
+{
+    return s->messages != NULL ? s->messages : s->turns != NULL ? s->turns : s->user[0];
+}
+
+/* The one shape whose key the row has. */
+static ft_status tell_shape(const struct row_shape **out, const json *row, ft_error *err)
+{
+    const char *keys[TOLD_BY_KEYS];
+    *out = NULL;
+    for (size_t i = 0; i < TOLD_BY_KEYS; i++) {
+        keys[i] = telling_key(&shapes[i]);
+        if (source_is_absent(json_get(row, keys[i])))
+            continue;
+        if (*out != NULL)
+            return ft_fail(err, FT_EFORMAT,
+                           ": has both \"%s\" and \"%s\"; say which with --rows %s or --rows %s",
+                           telling_key(*out), keys[i], (*out)->name, shapes[i].name);
+        *out = &shapes[i];
+    }
+    if (*out != NULL)
+        return FT_OK;
+    ft_error inner;
+    FT_ASSERT(source_missing_key(row, keys, TOLD_BY_KEYS, &inner) != FT_OK);
+    return ft_fail(err, inner.status, "%s (other keys are named with --columns)", inner.text);
+}
+
+static ft_status read_tools(struct conversation *out, const json *row, ft_error *err)
+{
+    const json *tools = json_get(row, "tools"), *functions = json_get(row, "functions");
+    if (!source_is_absent(functions) && json_count(functions) > 0)
+        return ft_fail(err, FT_EFORMAT,
+                       ".functions: OpenAI's older form is not supported; write \"tools\"");
+    if (source_is_absent(tools))
+        return FT_OK;
+    if (json_kind(tools) != JSON_ARRAY)
+        return source_wrong_kind(".tools", "a list of tools", tools, err);
+    out->tools = tools;
+    return FT_OK;
+}
+
+/* A system text beside the list stands in front of it. */
+static ft_status read_list(struct conversation *out, const struct row_shape *shape, const json *row,
+                           ft_error *err)
+{
+    str system = STR("");
+    if (shape->system != NULL)
+        FT_TRY(source_opt_str(&system, row, shape->system, err));
+    FT_TRY(source_add_system(out, system, err));
+    FT_TRY(read_tools(out, row, err));
+    return source_read_messages(out, shape->messages, json_get(row, shape->messages), err);
+}
+
+static ft_status read_object(struct conversation *out, const json *row,
+                             const struct source_options *o, ft_error *err)
+{
+    const struct row_shape *shape = &o->shape;
+    if (shape->name == NULL)
+        FT_TRY(tell_shape(&shape, row, err));
+    const char *key = telling_key(shape);
+    out->row = row;
+    if (json_get(row, key) == NULL)
+        return source_missing_key(row, &key, 1, err);
+    if (shape->messages != NULL)
+        return read_list(out, shape, row, err);
+    if (shape->turns != NULL)
+        return source_read_turns(out, key, json_get(row, key), err);
+    return source_read_columns(out, shape, row, err);
+}
+
+static ft_status read_any(struct conversation *out, const json *row, const struct source_options *o,
+                          ft_error *err)
+{
+    bool lists = o->shape.name == NULL || o->shape.messages != NULL;
+    const char *key = lists ? "messages" : telling_key(&o->shape);
+    char what[SHOWN_BYTES + 24];
+    if (json_kind(row) == JSON_ARRAY && lists) /* a bare list is the list of messages */
+        return source_read_messages(out, "messages", row, err);
+    snprintf(what, sizeof what, "an object with \"%.*s\"", SHOWN_BYTES, key);
+    ft_status st = json_kind(row) == JSON_OBJECT ? read_object(out, row, o, err)
+                                                 : source_wrong_kind("", what, row, err);
+    bool of_row = st != FT_OK && (err->text[0] == '.' || err->text[0] == ':');
+    return of_row ? source_after("the row", err) : st;
+}
+
+ft_status source_read_row(struct conversation *out, const json *row, const struct source_options *o,
+                          ft_error *err)
+{
+    out->n = out->n_trailing = out->n_empty = out->n_merged = 0;
+    out->tools = out->row = NULL;
+    arena_destroy(&out->joined);
+    FT_TRY(read_any(out, row, o, err));
+    return finish(out, o, err);
 }

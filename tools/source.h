@@ -5,23 +5,62 @@
 #ifndef TOOLS_SOURCE_H
 #define TOOLS_SOURCE_H
 
+#include "common/opt.h"
 #include "formats/chat.h"
-#include "formats/json.h"
+
+/* Which keys of a row hold what. Unset = NULL. */
+struct row_shape {
+    const char *name;
+    const char *messages; /* a list of messages, OpenAI's or ShareGPT's */
+    const char *turns;    /* a list of XTuner's turns */
+    const char *system;   /* may be missing in a row */
+    const char *history;  /* earlier [question, answer] pairs; may be missing */
+    const char *user[4];  /* joined by line breaks; all but the first may be missing */
+    const char *assistant;
+    const char *system_text; /* for every row */
+    const char *no_answer;   /* an answer that stands for none */
+};
+
+enum train_on {
+    TRAIN_ON_ASSISTANT, /* every assistant message */
+    TRAIN_ON_LAST,      /* the last one */
+    TRAIN_ON_FLAGGED,   /* those that say so */
+    TRAIN_ON_FROM,      /* from the n-th one on */
+};
+
+struct source_options {
+    bool strict;            /* an empty assistant message is an error */
+    bool merge;             /* neighbouring user or system messages are joined */
+    struct row_shape shape; /* without a name: told by the keys of each row */
+    enum train_on train_on;
+    int64_t from_turn; /* TRAIN_ON_FROM: from 1 */
+};
+
+/* From the values of --rows (or NULL), --columns and --train-on (or NULL). FT_EUSAGE. */
+FT_NODISCARD ft_status source_set_rows(struct source_options *o, const char *rows,
+                                       const struct opt_list *columns, ft_error *err);
+FT_NODISCARD ft_status source_set_train_on(struct source_options *o, const char *text,
+                                           ft_error *err);
+size_t source_shape_count(void);
+const char *source_shape_name(size_t i);
 
 /* Zeroed = empty; reuse it to keep its memory. */
 struct conversation {
     struct chat_message *messages;
     size_t n, cap;
+    const json *tools, *row;
     size_t n_trailing;   /* messages behind the last assistant message, not in `messages` */
     size_t n_empty;      /* assistant messages without content; their loss is off */
-    struct arena joined; /* contents that were lists of parts */
+    size_t n_merged;     /* messages joined to the one before */
+    struct arena joined; /* contents made of several strings */
 };
 
 void conversation_free(struct conversation *c);
+struct chat_conversation conversation_view(const struct conversation *c);
 
 /* Replaces the content of out; it borrows strings from row. n = 0 when there is no assistant
- * message. strict makes an empty assistant message an error. FT_EFORMAT, FT_EMEM. */
-FT_NODISCARD ft_status source_read_row(struct conversation *out, const json *row, bool strict,
-                                       ft_error *err);
+ * message. FT_EFORMAT, FT_EMEM. */
+FT_NODISCARD ft_status source_read_row(struct conversation *out, const json *row,
+                                       const struct source_options *o, ft_error *err);
 
 #endif

@@ -109,7 +109,7 @@ PY
     echo "$output"
     [[ "$output" =~ read\ +7\  ]]
     [[ "$output" =~ kept\ +3\  ]]
-    [[ "$output" == *"$tmp/r.jsonl:4 (row 3): the row: \"messages\" is missing; the keys are \"mesages\"; did you mean"* ]]
+    [[ "$output" == *"$tmp/r.jsonl:4 (row 3): the row: none of \"messages\", "*"the keys are \"mesages\"; did you mean"* ]]
     [[ "$output" == *"$tmp/r.jsonl:5 (row 4): "*" tokens"* ]]
     [[ "$output" == *"1 message behind the last assistant message was left out, in 1 row; the first is $tmp/r.jsonl:6 (row 5)"* ]]
     [[ "$output" == *"1 assistant message is empty and is not trained"* ]]

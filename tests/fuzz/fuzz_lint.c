@@ -12,7 +12,8 @@ static bool is_refused(const struct json_doc *doc)
 {
     struct conversation c = {0};
     ft_error err;
-    bool refused = doc == NULL || source_read_row(&c, json_root(doc), false, &err) != FT_OK;
+    bool refused = doc == NULL ||
+                   source_read_row(&c, json_root(doc), &(struct source_options){0}, &err) != FT_OK;
     conversation_free(&c);
     return refused;
 }

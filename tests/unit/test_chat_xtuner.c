@@ -106,12 +106,13 @@ static ft_status render(struct fixture *f, const char *name, const json *row, bo
 {
     struct conversation c = {0};
     struct chat_template *t = NULL;
-    ft_status st = source_read_row(&c, row, false, err);
+    struct chat_conversation view;
+    ft_status st = source_read_row(&c, row, &(struct source_options){0}, err);
     if (st == FT_OK)
         st = chat_template_open(&t, name, f->tok, err);
+    view = conversation_view(&c);
     if (st == FT_OK)
-        st = chat_render(&f->text, t, &(struct chat_conversation){.messages = c.messages, .n = c.n},
-                         add_prompt, err);
+        st = chat_render(&f->text, t, &view, add_prompt, err);
     if (st == FT_OK)
         st = chat_encode(&f->ids, &f->mask, f->encoder, &f->text, TOK_SPECIALS_LITERAL, err);
     chat_template_close(t);

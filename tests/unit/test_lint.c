@@ -156,7 +156,7 @@ static bool refused(const char *text)
     struct json_doc *doc;
     ft_error err;
     bool bad = json_parse(&doc, "row", str_from(text), JSON_STRICT, &err) != FT_OK ||
-               source_read_row(&c, json_root(doc), false, &err) != FT_OK;
+               source_read_row(&c, json_root(doc), &(struct source_options){0}, &err) != FT_OK;
     conversation_free(&c);
     json_close(doc);
     return bad;

@@ -11,6 +11,7 @@ struct run {
     struct manifest manifest;
     struct tok *tok;
     struct chat_template *chat;
+    struct source_options source;
     struct pipeline_options options;
     atomic_bool stop;
 };
@@ -28,7 +29,7 @@ static void prepare(struct run *r, const char *name, const char *rows, int n_wor
     ASSERT_OK(dir_create(r->dir, &err));
     ASSERT_OK(tok_open(&r->tok, TOKENIZER, &err));
     ASSERT_OK(chat_template_open(&r->chat, "smollm2", r->tok, &err));
-    r->options = (struct pipeline_options){r->tok, r->chat, n_workers, &r->stop};
+    r->options = (struct pipeline_options){r->tok, r->chat, &r->source, n_workers, &r->stop};
     struct manifest *m = &r->manifest;
     m->tool = "test";
     m->chat_template = "smollm2";
@@ -134,7 +135,7 @@ static void the_first_bad_row_is_reported_whatever_the_threads(void **state)
         ft_error err;
         prepare(&r, "first_bad", rows, workers);
         ASSERT_FAILS(run_all(&r, &err), FT_EFORMAT,
-                     "first_bad.jsonl:1003 (row 1002): the row: \"messages\" is missing");
+                     "first_bad.jsonl:1003 (row 1002): the row: none of \"messages\"");
         finish(&r);
     }
 }
