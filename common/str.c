@@ -50,6 +50,21 @@ str str_sub(str s, size_t from, size_t to)
     return (str){s.ptr == NULL ? NULL : s.ptr + from, to - from};
 }
 
+size_t str_find(str s, str part)
+{
+    size_t at = 0;
+    while (s.len - at >= part.len) {
+        const char *hit = memchr(s.ptr + at, part.ptr[0], s.len - at - part.len + 1);
+        if (hit == NULL)
+            break;
+        at = (size_t)(hit - s.ptr);
+        if (memcmp(hit, part.ptr, part.len) == 0)
+            return at;
+        at++;
+    }
+    return s.len;
+}
+
 str str_cut(str *rest, char sep)
 {
     const char *at = rest->len == 0 ? NULL : memchr(rest->ptr, sep, rest->len);

@@ -22,6 +22,8 @@ bool str_starts(str s, str prefix);
 bool str_ends(str s, str suffix);
 str str_trim(str s); /* ASCII white space on both sides */
 str str_sub(str s, size_t from, size_t to);
+/* Offset of the first occurrence of part, which is not empty; s.len when there is none. */
+size_t str_find(str s, str part);
 /* Cuts *rest at the first `sep`; returns the part before. At the end *rest is empty. */
 str str_cut(str *rest, char sep);
 

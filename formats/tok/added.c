@@ -18,6 +18,15 @@ int added_compare(const void *a, const void *b)
     return order != 0 ? order : (x.len > y.len) - (x.len < y.len);
 }
 
+/* By match, for pointers to pointers. */
+static int compare_matches(const void *a, const void *b)
+{
+    str x = (*(const struct added_token *const *)a)->match;
+    str y = (*(const struct added_token *const *)b)->match;
+    int order = memcmp(x.ptr, y.ptr, FT_MIN(x.len, y.len));
+    return order != 0 ? order : (x.len > y.len) - (x.len < y.len);
+}
+
 static ft_status init_pass(struct added_pass *pass, struct arena *arena, const struct added *a,
                            bool normalized, ft_error *err)
 {
@@ -30,8 +39,13 @@ static ft_status init_pass(struct added_pass *pass, struct arena *arena, const s
         if (((t->flags & ADDED_NORMALIZED) != 0) != normalized)
             continue;
         pass->tokens[pass->n++] = t;
-        begins[byte_at(t->content, 0) + 1]++;
+        begins[byte_at(t->match, 0) + 1]++;
     }
+    qsort(pass->tokens, pass->n, sizeof *pass->tokens, compare_matches);
+    for (size_t i = 1; i < pass->n; i++)
+        if (str_eq(pass->tokens[i - 1]->match, pass->tokens[i]->match))
+            return ft_fail(err, FT_EFORMAT, "two added tokens stand for \"%.*s\"",
+                           STR_ARG(pass->tokens[i]->match));
     pass->only_first = -1;
     for (int c = 0; c < 256; c++) {
         if (pass->n > 0 && begins[c + 1] == pass->n)
@@ -54,8 +68,12 @@ ft_status added_init(struct added *a, struct arena *arena, const struct added_to
 enum place { OUTSIDE, INSIDE, ACROSS };
 
 /* How [from, to) lies to the ranges in which special tokens are parsed. */
-static enum place place_of(struct added_rule rule, size_t from, size_t to)
+static enum place place_of(struct added_rule rule, size_t from, size_t to, size_t n)
 {
+    if (rule.origin != NULL) {
+        to = to < n ? rule.base + rule.origin[to] : rule.end;
+        from = rule.base + rule.origin[from];
+    }
     size_t low = 0, high = rule.n_parse; /* the first range that ends behind `from` */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -75,7 +93,7 @@ static size_t lower_bound(const struct added_pass *pass, size_t low, size_t high
 {
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (byte_at(pass->tokens[middle]->content, depth) < c)
+        if (byte_at(pass->tokens[middle]->match, depth) < c)
             low = middle + 1;
         else
             high = middle;
@@ -93,8 +111,8 @@ static const struct added_token *longest_at(const struct added_pass *pass, str t
     size_t low = pass->first_begin[c], high = pass->first_begin[c + 1];
     for (size_t depth = 1; low < high; depth++) {
         const struct added_token *t = pass->tokens[low];
-        if (t->content.len == depth) {
-            if (!(t->flags & ADDED_SPECIAL) || place_of(rule, at, at + depth) != ACROSS)
+        if (t->match.len == depth) {
+            if (!(t->flags & ADDED_SPECIAL) || place_of(rule, at, at + depth, text.len) != ACROSS)
                 best = t;
             low++;
         }
@@ -174,11 +192,11 @@ bool added_next(struct added_match *out, const struct added_pass *pass, str text
             at++;
             continue;
         }
-        size_t end = at + t->content.len;
+        size_t end = at + t->match.len;
         *out = (struct added_match){t, at, end, end};
         /* A match that is turned down is passed over as a whole. */
         at = end;
-        if ((t->flags & ADDED_SPECIAL) && place_of(rule, out->from, end) != INSIDE)
+        if ((t->flags & ADDED_SPECIAL) && place_of(rule, out->from, end, text.len) != INSIDE)
             continue;
         if ((t->flags & ADDED_SINGLE_WORD) && touches_word(text, from, to, out))
             continue;

@@ -19,13 +19,14 @@ struct added_token {
     str content; /* valid UTF-8, not empty */
     int32_t id;
     unsigned flags;
+    str match; /* what is looked for: the content, normalized where the flag says so; not empty */
 };
 
 /* By content, for qsort: bytes, then length. Points to two added_token. */
 int added_compare(const void *a, const void *b);
 
-/* One pass: tokens sorted by content, so that the longest match at a place is found by narrowing a
- * range byte by byte. */
+/* One pass: tokens sorted by what they match, so that the longest match at a place is found by
+ * narrowing a range byte by byte. */
 struct added_pass {
     const struct added_token **tokens; /* [n] */
     size_t n;
@@ -40,14 +41,19 @@ struct added {
     struct added_pass passes[2]; /* not normalized, then normalized */
 };
 
-/* tokens stay borrowed, the rest goes into the arena. */
+/* tokens stay borrowed, the rest goes into the arena. FT_EFORMAT when two tokens of a pass match
+ * the same. */
 FT_NODISCARD ft_status added_init(struct added *a, struct arena *arena,
                                   const struct added_token *tokens, size_t n, ft_error *err);
 
-/* Where special tokens are parsed: ranges of the text, ascending. */
+/* Where special tokens are parsed: ranges of the input, ascending. */
 struct added_rule {
     const struct tok_range *parse;
     size_t n_parse;
+    /* Of a text made from the bytes [base, end) of the input: where each of its bytes comes from,
+     * counted from base. NULL = the text is the input. */
+    const uint32_t *origin;
+    size_t base, end;
 };
 
 struct added_match {

@@ -2,7 +2,8 @@
  * Two ways to the same result: short pieces scan a small array of ranks for the minimum, long ones
  * keep (rank, position) in a heap. Hugging Face accepts a heap entry when the pair now at its
  * position still gives the same token; tokens are longer than their parts, so that is the case
- * exactly when the pair is unchanged, and both ways agree with it. */
+ * exactly when the pair is unchanged. Here an entry counts when the pair at its position has its
+ * rank: another pair of the same rank has an entry of its own, equal to this one. */
 #include "formats/tok/bpe.h"
 
 #include <string.h>
@@ -60,6 +61,14 @@ static size_t fill_slots(struct bpe *b)
     return replaced;
 }
 
+/* The table was filled with places in the list, by which replaced merges are found. */
+static void places_to_ranks(struct bpe *b)
+{
+    for (size_t i = 0; i < (size_t)1 << (64 - b->shift); i++)
+        if (b->slots[i].pair != BPE_NO_PAIR)
+            b->slots[i].rank = b->merges[b->slots[i].rank].rank;
+}
+
 static void drop_replaced(struct bpe *b)
 {
     size_t n = 0;
@@ -84,6 +93,7 @@ ft_status bpe_init(struct bpe *b, struct bpe_merge *merges, size_t n_merges, ft_
         clear_slots(b);
         fill_slots(b);
     }
+    places_to_ranks(b);
     return FT_OK;
 }
 
@@ -132,13 +142,13 @@ static void remove_at(void *array, size_t size, size_t i, size_t n)
     memmove(a + i * size, a + (i + 1) * size, (n - i - 1) * size);
 }
 
-static void merge_short(const struct bpe *b, struct bpe_work *w)
+/* Merges n symbols and returns how many are left. */
+static size_t merge_short(const struct bpe *b, int32_t *ids, uint32_t *starts, size_t n)
 {
     uint32_t ranks[SHORT_MAX];  /* of the pair (i, i + 1) */
     int32_t results[SHORT_MAX]; /* what that pair becomes */
-    size_t n = w->n;
     for (size_t i = 0; i + 1 < n; i++)
-        ranks[i] = pair_rank(b, w->ids[i], w->ids[i + 1], &results[i]);
+        ranks[i] = pair_rank(b, ids[i], ids[i + 1], &results[i]);
     while (n > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < n; i++)
@@ -146,18 +156,18 @@ static void merge_short(const struct bpe *b, struct bpe_work *w)
                 best = i;
         if (ranks[best] == NO_RANK)
             break;
-        w->ids[best] = results[best];
-        remove_at(w->ids, sizeof *w->ids, best + 1, n);
-        remove_at(w->starts, sizeof *w->starts, best + 1, n);
+        ids[best] = results[best];
+        remove_at(ids, sizeof *ids, best + 1, n);
+        remove_at(starts, sizeof *starts, best + 1, n);
         remove_at(ranks, sizeof *ranks, best, n - 1);
         remove_at(results, sizeof *results, best, n - 1);
         n--;
         if (best > 0)
-            ranks[best - 1] = pair_rank(b, w->ids[best - 1], w->ids[best], &results[best - 1]);
+            ranks[best - 1] = pair_rank(b, ids[best - 1], ids[best], &results[best - 1]);
         if (best + 1 < n)
-            ranks[best] = pair_rank(b, w->ids[best], w->ids[best + 1], &results[best]);
+            ranks[best] = pair_rank(b, ids[best], ids[best + 1], &results[best]);
     }
-    w->n = n;
+    return n;
 }
 
 /* --- long pieces ----------------------------------------------------------------------------- */
@@ -213,10 +223,11 @@ static void offer_pair(struct chain *c, uint32_t left)
 static void take_pair(struct chain *c, uint64_t entry)
 {
     uint32_t left = (uint32_t)entry, rank = (uint32_t)(entry >> 32), right = c->next[left];
-    const struct bpe_merge *m = &c->bpe->merges[rank];
-    if (right == NONE || c->ids[left] != m->left || c->ids[right] != m->right)
+    int32_t result;
+    if (c->ids[left] < 0 || right == NONE ||
+        pair_rank(c->bpe, c->ids[left], c->ids[right], &result) != rank)
         return; /* the pair has changed since it was offered */
-    c->ids[left] = m->result;
+    c->ids[left] = result;
     c->ids[right] = -1;
     c->next[left] = c->next[right];
     if (c->next[left] != NONE)
@@ -225,16 +236,19 @@ static void take_pair(struct chain *c, uint64_t entry)
     offer_pair(c, left);
 }
 
-static ft_status merge_long(const struct bpe *b, struct bpe_work *w, ft_error *err)
+static ft_status merge_long(const struct bpe *b, struct bpe_work *w, size_t from, size_t *left,
+                            ft_error *err)
 {
-    size_t n = w->n, kept = 0;
+    size_t n = *left, kept = 0;
+    int32_t *ids = w->ids + from;
+    uint32_t *starts = w->starts + from;
     if (w->long_cap < n) {
         FT_TRY(grow(&w->links, 2 * n, sizeof *w->links, err));
         /* n - 1 pairs at first; each of at most n - 1 merges takes one entry and offers two. */
         FT_TRY(grow(&w->heap, 2 * n, sizeof *w->heap, err));
         w->long_cap = n;
     }
-    struct chain c = {b, w->ids, w->links, w->links + n, {w->heap, 0}};
+    struct chain c = {b, ids, w->links, w->links + n, {w->heap, 0}};
     for (size_t i = 0; i < n; i++) {
         c.next[i] = i + 1 < n ? (uint32_t)i + 1 : NONE;
         c.prev[i] = i > 0 ? (uint32_t)i - 1 : NONE;
@@ -244,20 +258,26 @@ static ft_status merge_long(const struct bpe *b, struct bpe_work *w, ft_error *e
     while (c.heap.n > 0)
         take_pair(&c, heap_pop(&c.heap));
     for (size_t i = 0; i < n; i++) {
-        if (w->ids[i] < 0)
+        if (ids[i] < 0)
             continue;
-        w->ids[kept] = w->ids[i];
-        w->starts[kept++] = w->starts[i];
+        ids[kept] = ids[i];
+        starts[kept++] = starts[i];
     }
-    w->n = kept;
+    *left = kept;
+    return FT_OK;
+}
+
+ft_status bpe_merge_range(const struct bpe *b, struct bpe_work *w, size_t from, size_t *n,
+                          ft_error *err)
+{
+    if (*n > SHORT_MAX)
+        return merge_long(b, w, from, n, err);
+    if (*n > 1)
+        *n = merge_short(b, w->ids + from, w->starts + from, *n);
     return FT_OK;
 }
 
 ft_status bpe_merge(const struct bpe *b, struct bpe_work *w, ft_error *err)
 {
-    if (w->n > SHORT_MAX)
-        return merge_long(b, w, err);
-    if (w->n > 1)
-        merge_short(b, w);
-    return FT_OK;
+    return bpe_merge_range(b, w, 0, &w->n, err);
 }

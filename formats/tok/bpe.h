@@ -6,8 +6,11 @@
 
 #include "common/error.h"
 
+/* Lower ranks first. Ranks of a merge list are its order; those made from scores may be equal, and
+ * then the leftmost pair goes first. */
 struct bpe_merge {
     int32_t left, right, result;
+    uint32_t rank;
 };
 
 struct bpe_slot {
@@ -17,14 +20,14 @@ struct bpe_slot {
 };
 
 struct bpe {
-    struct bpe_merge *merges; /* [n_merges], by rank; owned by the caller */
+    struct bpe_merge *merges; /* [n_merges], by ascending rank; owned by the caller */
     size_t n_merges;
     struct bpe_slot *slots; /* open addressing, power of two, at most half full */
     unsigned shift;         /* 64 - log2 of the slot count */
 };
 
-/* Builds the pair table over merges (ids >= 0). When a pair occurs twice the later one counts, as
- * in Hugging Face tokenizers: the earlier is removed from the list. */
+/* Builds the pair table over merges (ids >= 0, ranks below 2^32 - 1). When a pair occurs twice the
+ * later one counts, as in Hugging Face tokenizers: the earlier is removed from the list. */
 FT_NODISCARD ft_status bpe_init(struct bpe *b, struct bpe_merge *merges, size_t n_merges,
                                 ft_error *err);
 void bpe_destroy(struct bpe *b);
@@ -42,5 +45,9 @@ FT_NODISCARD ft_status bpe_work_reserve(struct bpe_work *w, size_t n, ft_error *
 void bpe_work_free(struct bpe_work *w);
 /* Merges the symbols in place. O(n log n). */
 FT_NODISCARD ft_status bpe_merge(const struct bpe *b, struct bpe_work *w, ft_error *err);
+/* Merges the symbols [from, from + *n) alone; *n becomes how many of them are left, from `from` on.
+ * w->n is not used. */
+FT_NODISCARD ft_status bpe_merge_range(const struct bpe *b, struct bpe_work *w, size_t from,
+                                       size_t *n, ft_error *err);
 
 #endif

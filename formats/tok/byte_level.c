@@ -21,6 +21,15 @@ int byte_level_byte(uint32_t c)
     return k < 67 ? (int)(k - 0x21 + 0x7F) : 0xAD;
 }
 
+bool byte_level_spells(str piece)
+{
+    size_t length;
+    for (size_t i = 0; i < piece.len; i += length)
+        if (byte_level_byte(str_utf8_next(str_sub(piece, i, piece.len), &length)) < 0)
+            return false;
+    return true;
+}
+
 size_t byte_level_decode(char *dst, str piece)
 {
     size_t n = 0, length;

@@ -9,6 +9,8 @@
 
 /* The byte of a character, or -1. */
 int byte_level_byte(uint32_t code_point);
+/* Whether all characters of a piece belong to the alphabet. */
+bool byte_level_spells(str piece);
 /* Bytes that a piece of vocabulary stands for: those of its characters when all belong to the
  * alphabet, else the piece itself. dst holds piece.len bytes; returns how many are used. */
 size_t byte_level_decode(char *dst, str piece);

@@ -1,11 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pre-tokenizers: where a piece of text is cut before BPE sees it. One scanner is one file
- * pretok_<pattern>.c and one row of the table in pretok.c. */
+ * Pre-tokenizers: where a piece of text is cut before the model sees it. A file describes one as a
+ * list of stages; known lists have a scanner of their own, one file pretok_<pattern>.c and one row
+ * of the table in pretok.c. */
 #ifndef FORMATS_TOK_PRETOK_H
 #define FORMATS_TOK_PRETOK_H
 
+#include "common/error.h"
 #include "common/str.h"
 #include "formats/tok/classify.h"
+
+enum pretok_kind {
+    PRETOK_SPLIT,            /* at the matches of `pattern` */
+    PRETOK_DIGITS,           /* at numeric characters */
+    PRETOK_BYTE_LEVEL,       /* the pattern of GPT-2, isolated */
+    PRETOK_PUNCTUATION,      /* at punctuation */
+    PRETOK_WHITESPACE,       /* \w+|[^\w\s]+ */
+    PRETOK_WHITESPACE_SPLIT, /* at white space, which is removed */
+    PRETOK_KINDS,
+};
+
+/* What becomes of a match (of what does not match, with `invert`). */
+enum pretok_behavior {
+    PRETOK_ISOLATED,
+    PRETOK_REMOVED,
+    PRETOK_MERGED_WITH_PREVIOUS,
+    PRETOK_MERGED_WITH_NEXT,
+    PRETOK_CONTIGUOUS,
+    PRETOK_BEHAVIORS,
+};
+
+enum pretok_dialect {
+    PRETOK_LITERAL,   /* not a pattern but the text itself */
+    PRETOK_ONIGURUMA, /* as Hugging Face tokenizers reads it */
+    PRETOK_FANCY,     /* as tiktoken reads it */
+    PRETOK_DIALECTS,
+};
+
+struct pretok_stage {
+    enum pretok_kind kind;
+    enum pretok_behavior behavior; /* of SPLIT, DIGITS (isolated or contiguous) and PUNCTUATION */
+    enum pretok_dialect dialect;   /* of SPLIT */
+    bool invert;                   /* of SPLIT */
+    str pattern;                   /* of SPLIT */
+};
 
 enum { PRETOK_BATCH = CLASSIFY_BLOCK + 1 };
 
@@ -25,16 +62,18 @@ struct pretok_scan {
 };
 
 struct pretok {
-    const char *name; /* in blobs and fingerprints: never changes its meaning */
+    const char *name;
     /* Writes the end offsets of the next pretokens, ascending, and returns how many, at most
      * PRETOK_BATCH. 0 may come in the middle of a long one; the last end is scan->to, and then
      * scan->at == scan->to. Needs at < to. */
     size_t (*next)(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 };
 
-/* NULL when this build has no scanner of that name. */
-const struct pretok *pretok_find(str name);
+/* The scanner of a list of stages; an empty list cuts nowhere. FT_EFORMAT when it has none. */
+FT_NODISCARD ft_status pretok_select(const struct pretok **out, const struct pretok_stage *stages,
+                                     size_t n, ft_error *err);
 
+size_t pretok_whole(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 /* The pattern of GPT-2: contractions, letters, numbers, other characters, each with a space in
  * front, and white space. */
 size_t pretok_gpt2(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);

@@ -45,8 +45,7 @@ struct tok_ids {
 };
 void tok_ids_free(struct tok_ids *ids);
 /* Appends an id that is not encoded from text. */
-FT_NODISCARD ft_status tok_ids_put(struct tok_ids *ids, int32_t id, uint32_t offset,
-                                   ft_error *err);
+FT_NODISCARD ft_status tok_ids_put(struct tok_ids *ids, int32_t id, uint32_t offset, ft_error *err);
 
 struct tok_encoder; /* scratch and caches of one thread */
 FT_NODISCARD ft_status tok_encoder_create(struct tok_encoder **out, const struct tok *t,
@@ -71,5 +70,14 @@ FT_NODISCARD ft_status tok_encode_ranges(struct tok_encoder *e, struct tok_ids *
  * nothing. */
 void tok_decode(const struct tok *t, struct buf *out, const int32_t *ids, size_t n,
                 bool skip_specials);
+
+/* The same one id after the other: what a text starts with may depend on its place. Zeroed = at the
+ * start of a text. */
+struct tok_decoding {
+    bool begun, stripped;
+    unsigned n_stripped;
+};
+void tok_decode_next(struct tok_decoding *d, const struct tok *t, struct buf *out, int32_t id,
+                     bool skip_specials);
 
 #endif

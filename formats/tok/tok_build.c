@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From the strings of a vocabulary file to ids: the load rules of Hugging Face tokenizers. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +13,23 @@ static ft_status no_memory(size_t bytes, ft_error *err)
     return ft_fail_memory(err, bytes, "the vocabulary");
 }
 
-ft_status tok_builder_init(struct tok_builder *b, size_t max_ids, size_t max_merges,
-                           size_t max_added, ft_error *err)
+ft_status tok_builder_init(struct tok_builder *b, ft_error *err)
 {
     *b = (struct tok_builder){0};
+    FT_TRY(mem_new(&b->tok, 1, sizeof *b->tok, "a tokenizer", err));
+    b->tok->bos = b->tok->eos = b->tok->model.unk = -1;
+    return FT_OK;
+}
+
+ft_status tok_builder_reserve(struct tok_builder *b, size_t max_ids, size_t max_merges,
+                              size_t max_added, ft_error *err)
+{
     if (max_ids > TOK_MAX_VOCAB || max_merges > TOK_MAX_VOCAB || max_added > TOK_MAX_VOCAB)
         return ft_fail(err, FT_ELIMIT, "more than %d tokens, merges or added tokens",
                        TOK_MAX_VOCAB);
     size_t slots = 16;
     while (slots < 2 * max_ids)
         slots *= 2;
-    FT_TRY(mem_new(&b->tok, 1, sizeof *b->tok, "a tokenizer", err));
-    b->tok->bos = b->tok->eos = -1;
     FT_TRY(mem_new(&b->map, slots, sizeof *b->map, "the vocabulary", err));
     memset(b->map, 0xFF, slots * sizeof *b->map);
     b->map_mask = slots - 1;
@@ -40,9 +46,23 @@ void tok_builder_destroy(struct tok_builder *b)
 {
     tok_close(b->tok);
     mem_free(b->pieces);
+    mem_free(b->model);
+    mem_free(b->scores);
     mem_free(b->map);
     arena_destroy(&b->scratch);
     *b = (struct tok_builder){0};
+}
+
+static ft_status grow_array(void *array, size_t old, size_t new, size_t size, ft_error *err)
+{
+    char *p;
+    memcpy(&p, array, sizeof p);
+    p = mem_realloc(p, new, size);
+    if (p == NULL)
+        return no_memory(new *size, err);
+    memset(p + old * size, 0, (new - old) * size);
+    memcpy(array, &p, sizeof p);
+    return FT_OK;
 }
 
 /* Makes ids up to `id` valid. */
@@ -52,12 +72,10 @@ static ft_status grow_ids(struct tok_builder *b, int64_t id, ft_error *err)
         return ft_fail(err, FT_ELIMIT, "token id %lld, supported are 0 to %d", (long long)id,
                        TOK_MAX_VOCAB - 1);
     if (id >= b->cap_ids) {
-        size_t cap = FT_MAX((size_t)id + 1, (size_t)b->cap_ids * 2);
-        str *pieces = mem_realloc(b->pieces, cap, sizeof *pieces);
-        if (pieces == NULL)
-            return no_memory(cap * sizeof *pieces, err);
-        memset(pieces + b->cap_ids, 0, (cap - (size_t)b->cap_ids) * sizeof *pieces);
-        b->pieces = pieces;
+        size_t old = (size_t)b->cap_ids, cap = FT_MAX((size_t)id + 1, old * 2);
+        FT_TRY(grow_array(&b->pieces, old, cap, sizeof *b->pieces, err));
+        FT_TRY(grow_array(&b->model, old, cap, 1, err));
+        FT_TRY(grow_array(&b->scores, old, cap, sizeof *b->scores, err));
         b->cap_ids = (int32_t)cap;
     }
     b->n_ids = FT_MAX(b->n_ids, (int32_t)id + 1);
@@ -95,7 +113,18 @@ ft_status tok_builder_piece(struct tok_builder *b, int64_t id, str piece, ft_err
         return ft_fail(err, FT_EFORMAT, "the token \"%.*s\" has two ids, %d and %lld",
                        STR_ARG(piece), *place, (long long)id);
     FT_TRY(set_piece(b, id, piece, err));
+    b->model[id] = 1;
     *place = (int32_t)id;
+    return FT_OK;
+}
+
+ft_status tok_builder_scored(struct tok_builder *b, int64_t id, str piece, double score,
+                             ft_error *err)
+{
+    FT_TRY(set_piece(b, id, piece, err));
+    b->scores[id] = score;
+    b->model[id] = 1;
+    *map_place(b, piece) = (int32_t)id;
     return FT_OK;
 }
 
@@ -114,7 +143,7 @@ static ft_status find_part(int32_t *id, const struct tok_builder *b, str part, f
 
 ft_status tok_builder_merge(struct tok_builder *b, str left, str right, ft_error *err)
 {
-    struct bpe_merge m;
+    struct bpe_merge m = {.rank = (uint32_t)b->n_merges};
     char joined[2 * TOK_MAX_PIECE];
     FT_ASSERT(b->n_merges < b->cap_merges);
     FT_TRY(find_part(&m.left, b, left, err));
@@ -147,14 +176,75 @@ ft_status tok_builder_added(struct tok_builder *b, int64_t id, str content, unsi
     str copy = arena_str(&b->tok->arena, content);
     if (copy.ptr == NULL)
         return no_memory(content.len, err);
-    b->added[b->n_added++] = (struct added_token){copy, known < 0 ? (int32_t)id : known, flags};
+    b->added[b->n_added++] = (struct added_token){
+        .content = copy, .id = known < 0 ? (int32_t)id : known, .flags = flags};
     return FT_OK;
 }
 
-static void find_bytes(const struct tok_builder *b, int32_t byte_id[256])
+int32_t tok_builder_added_id(const struct tok_builder *b, str content)
 {
-    for (int c = 0; c < 256; c++)
-        byte_id[c] = -1;
+    for (size_t i = 0; i < b->n_added; i++)
+        if (str_eq(b->added[i].content, content))
+            return b->added[i].id;
+    return -1;
+}
+
+/* --- steps ------------------------------------------------------------------------------------
+ */
+
+static ft_status copy_str(struct tok_builder *b, str *s, ft_error *err)
+{
+    *s = arena_str(&b->tok->arena, *s);
+    return s->ptr == NULL ? ft_fail_memory(err, s->len, "a tokenizer") : FT_OK;
+}
+
+/* Makes room for one more entry of a list that starts empty. */
+static ft_status add_step(void *list, size_t n, size_t size, struct tok_builder *b, ft_error *err)
+{
+    if (n == TOK_MAX_STEPS)
+        return ft_fail(err, FT_ELIMIT, "more than %d steps", TOK_MAX_STEPS);
+    if (n > 0)
+        return FT_OK;
+    void *memory = arena_alloc(&b->tok->arena, TOK_MAX_STEPS, size);
+    memcpy(list, &memory, sizeof memory);
+    return memory == NULL ? ft_fail_memory(err, TOK_MAX_STEPS * size, "a tokenizer") : FT_OK;
+}
+
+ft_status tok_builder_normalize(struct tok_builder *b, struct normalize_step step, ft_error *err)
+{
+    struct tok_steps *s = &b->tok->steps;
+    FT_TRY(add_step(&s->normalize, s->n_normalize, sizeof step, b, err));
+    FT_TRY(copy_str(b, &step.pattern, err));
+    FT_TRY(copy_str(b, &step.content, err));
+    s->normalize[s->n_normalize++] = step;
+    return FT_OK;
+}
+
+ft_status tok_builder_stage(struct tok_builder *b, struct pretok_stage stage, ft_error *err)
+{
+    struct tok_steps *s = &b->tok->steps;
+    FT_TRY(add_step(&s->stages, s->n_stages, sizeof stage, b, err));
+    FT_TRY(copy_str(b, &stage.pattern, err));
+    s->stages[s->n_stages++] = stage;
+    return FT_OK;
+}
+
+ft_status tok_builder_decode(struct tok_builder *b, struct decode_step step, ft_error *err)
+{
+    struct tok_steps *s = &b->tok->steps;
+    FT_TRY(add_step(&s->decode, s->n_decode, sizeof step, b, err));
+    FT_TRY(copy_str(b, &step.pattern, err));
+    FT_TRY(copy_str(b, &step.content, err));
+    s->decode[s->n_decode++] = step;
+    return FT_OK;
+}
+
+/* --- the end ----------------------------------------------------------------------------------
+ */
+
+/* The symbol of each byte. */
+static void find_byte_symbols(const struct tok_builder *b, int32_t byte_id[256])
+{
     for (uint32_t c = 0; c < 0x144; c++) {
         char piece[4];
         int byte = byte_level_byte(c);
@@ -163,32 +253,55 @@ static void find_bytes(const struct tok_builder *b, int32_t byte_id[256])
     }
 }
 
-bool tok_builder_has_all_bytes(const struct tok_builder *b)
+static void find_byte_tokens(const struct tok_builder *b, int32_t byte_id[256])
 {
-    int32_t byte_id[256];
-    find_bytes(b, byte_id);
-    for (int c = 0; c < 256; c++)
-        if (byte_id[c] < 0)
-            return false;
-    return true;
+    for (unsigned c = 0; c < 256; c++) {
+        char piece[8];
+        snprintf(piece, sizeof piece, "<0x%02X>", c);
+        byte_id[c] = tok_builder_find(b, str_from(piece));
+    }
 }
 
-static ft_status decode_pieces(struct tok_builder *b, ft_error *err)
+/* Byte-level pieces become bytes; those with characters outside the alphabet are never met in
+ * text. */
+static ft_status copy_pieces(struct tok_builder *b, ft_error *err)
 {
     struct tok *t = b->tok;
-    size_t total = 0;
-    for (int32_t id = 0; id < b->n_ids; id++)
+    bool byte_level = t->model.kind == MODEL_BPE_BYTES;
+    size_t total = 0, n = (size_t)b->n_ids;
+    for (size_t id = 0; id < n; id++)
         total += b->pieces[id].len;
-    char *bytes = arena_alloc(&t->arena, total, 1);
-    t->bytes = arena_alloc(&t->arena, (size_t)b->n_ids, sizeof *t->bytes);
-    if (bytes == NULL || t->bytes == NULL)
+    char *text = arena_alloc(&t->arena, total, 1);
+    t->pieces = arena_alloc(&t->arena, n, sizeof *t->pieces);
+    t->in_model = arena_alloc(&t->arena, n, 1);
+    if (text == NULL || t->pieces == NULL || t->in_model == NULL)
         return no_memory(total, err);
-    for (int32_t id = 0; id < b->n_ids; id++) {
-        if (b->pieces[id].ptr == NULL)
+    memcpy(t->in_model, b->model, n);
+    for (size_t id = 0; id < n; id++) {
+        str piece = b->pieces[id];
+        if (piece.ptr == NULL)
             continue;
-        t->bytes[id] = (str){bytes, byte_level_decode(bytes, b->pieces[id])};
-        bytes += t->bytes[id].len;
+        if (byte_level && b->model[id])
+            t->in_model[id] = byte_level_spells(piece);
+        if (byte_level)
+            piece.len = byte_level_decode(text, piece);
+        else
+            memcpy(text, piece.ptr, piece.len);
+        t->pieces[id] = (str){text, piece.len};
+        text += piece.len;
     }
+    return FT_OK;
+}
+
+static ft_status copy_scores(struct tok_builder *b, ft_error *err)
+{
+    size_t n = (size_t)b->n_ids;
+    if (b->tok->model.kind != MODEL_UNIGRAM)
+        return FT_OK;
+    b->tok->scores = arena_alloc(&b->tok->arena, n, sizeof *b->scores);
+    if (b->tok->scores == NULL)
+        return no_memory(n * sizeof *b->scores, err);
+    memcpy(b->tok->scores, b->scores, n * sizeof *b->scores);
     return FT_OK;
 }
 
@@ -202,18 +315,21 @@ static ft_status sort_added(struct tok_builder *b, ft_error *err)
     return FT_OK;
 }
 
-ft_status tok_builder_finish(struct tok **out, struct tok_builder *b, const struct pretok *pretok,
-                             ft_error *err)
+ft_status tok_builder_finish(struct tok **out, struct tok_builder *b, ft_error *err)
 {
     struct tok *t = b->tok;
     if (b->n_ids == 0)
         return ft_fail(err, FT_EFORMAT, "the vocabulary is empty");
     t->n_vocab = b->n_ids;
-    t->pretok = pretok;
-    find_bytes(b, t->byte_id);
-    FT_TRY(decode_pieces(b, err));
+    if (t->model.kind == MODEL_BPE_BYTES)
+        find_byte_symbols(b, t->model.byte_id);
+    else
+        find_byte_tokens(b, t->model.byte_id);
+    FT_TRY(copy_pieces(b, err));
+    FT_TRY(copy_scores(b, err));
     FT_TRY(sort_added(b, err));
-    FT_TRY(tok_finish(t, b->merges, b->n_merges, b->added, b->n_added, err));
+    struct tok_parts parts = {b->merges, b->n_merges, b->added, b->n_added};
+    FT_TRY(tok_finish(t, &parts, err));
     b->tok = NULL;
     *out = t;
     return FT_OK;

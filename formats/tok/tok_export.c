@@ -93,7 +93,7 @@ static void write_vocabulary(struct buf *out, const struct spelling *s, struct b
  * the byte-level alphabet, which has no space. */
 static void write_merges(struct buf *out, const struct spelling *s, struct buf *piece)
 {
-    const struct bpe *bpe = &s->tok->bpe;
+    const struct bpe *bpe = &s->tok->model.bpe;
     struct buf pair = {0};
     for (size_t i = 0; i < bpe->n_merges; i++) {
         buf_clear(&pair);
@@ -162,6 +162,10 @@ ft_status tok_to_json(struct buf *out, const struct tok *t, ft_error *err)
 {
     struct spelling s;
     struct buf piece = {0};
+    if (t->model.kind != MODEL_BPE_BYTES || t->model.flags != 0 || t->pretok == NULL)
+        return ft_fail(err, FT_EFORMAT,
+                       "this kind of tokenizer cannot be written as "
+                       "tokenizer.json");
     FT_TRY(spelling_init(&s, t, err));
     write_json(out, &s, &piece);
     out->failed |= piece.failed;

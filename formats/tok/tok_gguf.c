@@ -7,18 +7,20 @@
 enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED };
 
 static const struct {
-    const char *pre, *pretok;
+    const char *pre;
+    size_t n;
+    struct pretok_stage stages[2];
 } pre_names[] = {
-    {"smollm", "digits+gpt2"},
-    {"starcoder", "digits+gpt2"},
-    {"gpt-2", "gpt2"},
+    {"smollm", 2, {{.kind = PRETOK_DIGITS}, {.kind = PRETOK_BYTE_LEVEL}}},
+    {"starcoder", 2, {{.kind = PRETOK_DIGITS}, {.kind = PRETOK_BYTE_LEVEL}}},
+    {"gpt-2", 1, {{.kind = PRETOK_BYTE_LEVEL}}},
 };
 
 struct vocabulary {
     struct gguf_array tokens, types, merges;
 };
 
-static ft_status find_pretok(const struct pretok **out, const struct gguf *g, ft_error *err)
+static ft_status read_steps(struct tok_builder *b, const struct gguf *g, ft_error *err)
 {
     str model, pre;
     bool space;
@@ -34,10 +36,12 @@ static ft_status find_pretok(const struct pretok **out, const struct gguf *g, ft
                        "%s: tokenizer.ggml.add_space_prefix: true is not supported", gguf_name(g));
     FT_TRY(gguf_need_str(&pre, g, "tokenizer.ggml.pre", err));
     for (size_t i = 0; i < ARRAY_LEN(pre_names); i++) {
-        if (str_is(pre, pre_names[i].pre)) {
-            *out = pretok_find(str_from(pre_names[i].pretok));
-            return FT_OK;
-        }
+        if (!str_is(pre, pre_names[i].pre))
+            continue;
+        for (size_t k = 0; k < pre_names[i].n; k++)
+            FT_TRY(tok_builder_stage(b, pre_names[i].stages[k], err));
+        b->tok->model.kind = MODEL_BPE_BYTES;
+        return tok_builder_decode(b, (struct decode_step){.kind = DECODE_BYTE_LEVEL}, err);
     }
     return ft_fail(err, FT_EFORMAT,
                    "%s: tokenizer.ggml.pre: the pre-tokenizer \"%.*s\" is not supported",
@@ -92,13 +96,13 @@ static ft_status add_merges(struct tok_builder *b, struct gguf_array merges, ft_
 }
 
 static ft_status build(struct tok **out, struct tok_builder *b, const struct vocabulary *v,
-                       const struct pretok *pretok, ft_error *err)
+                       ft_error *err)
 {
-    FT_TRY(tok_builder_init(b, v->tokens.n, v->merges.n, v->tokens.n, err));
+    FT_TRY(tok_builder_reserve(b, v->tokens.n, v->merges.n, v->tokens.n, err));
     FT_TRY(add_tokens(b, v, false, err));
     FT_TRY(add_merges(b, v->merges, err));
     FT_TRY(add_tokens(b, v, true, err));
-    return tok_builder_finish(out, b, pretok, err);
+    return tok_builder_finish(out, b, err);
 }
 
 /* What does not decide ids. */
@@ -121,23 +125,23 @@ static ft_status read_extras(struct tok *t, const struct gguf *g, ft_error *err)
 
 static ft_status read_tokenizer(struct tok **out, const struct gguf *g, ft_error *err)
 {
-    const struct pretok *pretok = NULL;
     struct vocabulary v;
     struct tok_builder b = {0};
     struct tok *t = NULL;
-    FT_TRY(find_pretok(&pretok, g, err));
-    FT_TRY(find_arrays(&v, g, err));
-    ft_status st = build(&t, &b, &v, pretok, err);
-    tok_builder_destroy(&b);
+    ft_status st;
+    FT_GOTO(tok_builder_init(&b, err));
+    FT_GOTO(read_steps(&b, g, err));
+    FT_GOTO(find_arrays(&v, g, err));
+    st = build(&t, &b, &v, err);
     if (st != FT_OK)
-        return ft_wrap(err, "%s", gguf_name(g));
-    st = read_extras(t, g, err);
-    if (st != FT_OK) {
-        tok_close(t);
-        return st;
-    }
+        FT_GOTO(ft_wrap(err, "%s", gguf_name(g)));
+    FT_GOTO(read_extras(t, g, err));
     *out = t;
-    return FT_OK;
+    t = NULL;
+out:
+    tok_builder_destroy(&b);
+    tok_close(t);
+    return st;
 }
 
 ft_status tok_gguf_load(struct tok **out, const char *path, ft_error *err)

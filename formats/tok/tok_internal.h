@@ -5,44 +5,91 @@
 #define FORMATS_TOK_TOK_INTERNAL_H
 
 #include "common/arena.h"
+#include "formats/json.h"
 #include "formats/tok/added.h"
-#include "formats/tok/bpe.h"
+#include "formats/tok/decode.h"
+#include "formats/tok/normalize.h"
 #include "formats/tok/pretok.h"
 #include "formats/tok/tok.h"
+#include "formats/tok/tok_model.h"
 
 enum {
     TOK_MAX_VOCAB = 1 << 21,         /* ids, merges, added tokens */
+    TOK_MAX_STEPS = 64,              /* of a normalizer, pre-tokenizer or decoder */
     TOK_MAX_PIECE = 1 << 12,         /* bytes of one piece of vocabulary */
     TOK_MAX_FILE_BYTES = 256 << 20,  /* of a tokenizer.json */
     TOK_MAX_TEMPLATE_BYTES = 1 << 20 /* of a chat template */
 };
 
+/* What is put in front of a piece of text before the model sees it, besides normalizers. */
+enum tok_lead {
+    TOK_LEAD_NONE,
+    TOK_LEAD_FIRST,  /* Metaspace: only at the very start of the text */
+    TOK_LEAD_ALWAYS, /* Metaspace: wherever there is no mark yet */
+    TOK_LEAD_SPACE,  /* ByteLevel: a space wherever there is none yet */
+    TOK_LEADS,
+};
+
+/* The steps between text and model, as files describe them. */
+struct tok_steps {
+    struct normalize_step *normalize;
+    struct pretok_stage *stages;
+    struct decode_step *decode;
+    size_t n_normalize, n_stages, n_decode;
+    bool metaspace; /* behind the stages: U+0020 becomes the mark U+2581 ... */
+    bool split;     /* ... and each mark starts a piece */
+    enum tok_lead lead;
+};
+
+/* Whether the last step of the normalizer leaves no space behind. */
+bool tok_steps_leave_no_space(const struct tok_steps *s);
+
 struct tok {
-    struct arena arena; /* holds everything below but the merge table */
+    struct arena arena; /* holds everything below but what has a destructor */
     int32_t n_vocab;
-    str *bytes;           /* [n_vocab] what each id decodes to; .ptr NULL = unused id */
-    int32_t byte_id[256]; /* the symbol of each byte; -1 = not in the vocabulary: it vanishes */
-    struct bpe bpe;       /* .merges [bpe.n_merges] in the arena */
+    str *pieces;       /* [n_vocab] as the model knows them, byte-level ones as bytes; .ptr NULL =
+                          unused id */
+    str *bytes;        /* [n_vocab] what each id decodes to */
+    uint8_t *in_model; /* [n_vocab] 1 = the model may give this id */
+    double *scores;    /* [n_vocab] of Unigram, NULL otherwise */
+    struct tok_steps steps;
+    struct tok_model model;
     struct added added;
-    const struct pretok *pretok;
     int32_t bos, eos; /* -1 = none */
     str chat_template;
-    uint16_t *lengths; /* [n_vocab] of bytes, packed for the encoder */
-    uint8_t *special;  /* [n_vocab] 1 = special token */
+
+    /* What follows from the parts. */
+    struct normalizer normalizer; /* what is really run */
+    const struct pretok *pretok;  /* NULL = no stages */
+    struct decoder decoder;
+    enum tok_lead lead;
+    bool lead_always;         /* even where there is one */
+    bool cut_runs, cut_marks; /* pieces end before each run of marks, before each mark */
+    uint16_t *lengths;        /* [n_vocab] of text, packed for the encoder */
+    uint8_t *special;         /* [n_vocab] 1 = special token */
     hash128 fingerprint;
 };
 
-/* Builds the derived parts (merge table, added-token passes, lengths, flags, fingerprint) from
- * n_vocab, bytes, byte_id, merges, added tokens (sorted by content) and pretok. */
-FT_NODISCARD ft_status tok_finish(struct tok *t, struct bpe_merge *merges, size_t n_merges,
-                                  struct added_token *added, size_t n_added, ft_error *err);
+/* The parts of a model that tok_finish consumes. */
+struct tok_parts {
+    struct bpe_merge *merges;
+    size_t n_merges;
+    struct added_token *added; /* sorted by content */
+    size_t n_added;
+};
 
-/* Collects what a file says, by strings. Errors do not name the file: callers wrap them. */
+/* Builds the derived parts from n_vocab, pieces, in_model, scores, steps, the fields of model that
+ * files give, merges and added tokens. */
+FT_NODISCARD ft_status tok_finish(struct tok *t, const struct tok_parts *parts, ft_error *err);
+
+/* Collects what a file says, by strings. Errors do not name the file: callers wrap them. The caller
+ * sets steps, bos, eos, chat_template and the model's kind, flags and unk in b->tok. */
 struct tok_builder {
     struct tok *tok;
     struct arena scratch;
-    str *pieces; /* [n_ids] */
-    bool *model; /* [n_ids] belongs to the model: merges and bytes may refer to it */
+    str *pieces;    /* [n_ids] as the file spells them */
+    double *scores; /* [n_ids] of Unigram */
+    uint8_t *model; /* [n_ids] belongs to the model: merges and bytes may refer to it */
     int32_t n_ids, cap_ids;
     int32_t *map; /* piece -> id of the model, open addressing; -1 = empty */
     size_t map_mask;
@@ -52,14 +99,18 @@ struct tok_builder {
     size_t n_added, cap_added;
 };
 
-/* The most ids, merges and added tokens that will come. */
-FT_NODISCARD ft_status tok_builder_init(struct tok_builder *b, size_t max_ids, size_t max_merges,
-                                        size_t max_added, ft_error *err);
+FT_NODISCARD ft_status tok_builder_init(struct tok_builder *b, ft_error *err);
+/* The most ids, merges and added tokens that will come. Once, before any of them. */
+FT_NODISCARD ft_status tok_builder_reserve(struct tok_builder *b, size_t max_ids, size_t max_merges,
+                                           size_t max_added, ft_error *err);
 void tok_builder_destroy(struct tok_builder *b);
 /* One entry of the model's vocabulary; ids and pieces must be unique. Strings need not outlive the
  * call anywhere here. */
 FT_NODISCARD ft_status tok_builder_piece(struct tok_builder *b, int64_t id, str piece,
                                          ft_error *err);
+/* The same for Unigram, in the order of ids: of equal pieces the last counts. */
+FT_NODISCARD ft_status tok_builder_scored(struct tok_builder *b, int64_t id, str piece,
+                                          double score, ft_error *err);
 /* Id of a piece of the model, or -1. */
 int32_t tok_builder_find(const struct tok_builder *b, str piece);
 /* The next merge in rank order; both parts and the result must be in the vocabulary. */
@@ -69,12 +120,22 @@ FT_NODISCARD ft_status tok_builder_merge_pair(struct tok_builder *b, str pair, f
 /* An added token. Its id is that of the model when the model has the content, else `id`. */
 FT_NODISCARD ft_status tok_builder_added(struct tok_builder *b, int64_t id, str content,
                                          unsigned flags, ft_error *err);
-/* True when each of the 256 bytes has a piece. */
-bool tok_builder_has_all_bytes(const struct tok_builder *b);
-/* Moves the result out; the builder is left for tok_builder_destroy. bos, eos and chat_template of
- * b->tok are set by the caller before. */
-FT_NODISCARD ft_status tok_builder_finish(struct tok **out, struct tok_builder *b,
-                                          const struct pretok *pretok, ft_error *err);
+/* Id of an added token, or -1. */
+int32_t tok_builder_added_id(const struct tok_builder *b, str content);
+/* Steps and stages go into the tokenizer's arena, strings are copied. */
+FT_NODISCARD ft_status tok_builder_normalize(struct tok_builder *b, struct normalize_step step,
+                                             ft_error *err);
+FT_NODISCARD ft_status tok_builder_stage(struct tok_builder *b, struct pretok_stage stage,
+                                         ft_error *err);
+FT_NODISCARD ft_status tok_builder_decode(struct tok_builder *b, struct decode_step step,
+                                          ft_error *err);
+/* Moves the result out; the builder is left for tok_builder_destroy. */
+FT_NODISCARD ft_status tok_builder_finish(struct tok **out, struct tok_builder *b, ft_error *err);
+
+/* The normalizer, pre_tokenizer and decoder of a tokenizer.json, into b->tok->steps. *byte_level
+ * tells whether the model sees bytes. */
+FT_NODISCARD ft_status tok_json_steps(bool *byte_level, struct tok_builder *b, const json *root,
+                                      ft_error *err);
 
 /* Loaders behind tok_open; messages start with the path. */
 FT_NODISCARD ft_status tok_json_load(struct tok **out, const char *path, ft_error *err);

@@ -5,6 +5,7 @@
 
 #include "common/file.h"
 #include "formats/json.h"
+#include "formats/tok/byte_level.h"
 #include "formats/tok/tok_internal.h"
 
 /* "path: model.dropout: ..." is completed by the callers of these from inside out. */
@@ -36,100 +37,6 @@ static ft_status refuse_unless_absent(const json *root, const char *key, ft_erro
     return absent(json_get(root, key)) ? FT_OK : refuse(err, key, "a value other than null");
 }
 
-/* --- components --------------------------------------------------------------------------------
- */
-
-static ft_status check_normalizer(const json *n, ft_error *err)
-{
-    if (absent(n) ||
-        (str_is(type_of(n), "Sequence") && json_count(json_get(n, "normalizers")) == 0))
-        return FT_OK;
-    return refuse_type(err, "normalizer", n);
-}
-
-static ft_status check_decoder(const json *d, ft_error *err)
-{
-    return str_is(type_of(d), "ByteLevel") ? FT_OK : refuse_type(err, "decoder", d);
-}
-
-static const char GPT2_PATTERN[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
-static bool is_gpt2_split(const json *c)
-{
-    str pattern, behavior;
-    bool invert = false;
-    return str_is(type_of(c), "Split") &&
-           json_str(json_get(json_get(c, "pattern"), "Regex"), &pattern) &&
-           str_is(pattern, GPT2_PATTERN) && json_str(json_get(c, "behavior"), &behavior) &&
-           str_is(behavior, "Isolated") &&
-           (json_get(c, "invert") == NULL || json_bool(json_get(c, "invert"), &invert)) && !invert;
-}
-
-/* The stages met so far; ByteLevel must be the last. */
-enum { DIGITS = 1, GPT2 = 2, BYTES = 4 };
-
-static ft_status read_digits(unsigned *stages, const json *c, const char *path, ft_error *err)
-{
-    bool individual;
-    FT_TRY(json_opt_bool(&individual, c, "individual_digits", false, err));
-    if (!individual)
-        return refuse(err, path, "Digits with individual_digits: false");
-    *stages |= DIGITS;
-    return FT_OK;
-}
-
-static ft_status read_byte_level(unsigned *stages, const json *c, const char *path, ft_error *err)
-{
-    bool prefix, pattern;
-    FT_TRY(json_opt_bool(&prefix, c, "add_prefix_space", true, err));
-    FT_TRY(json_opt_bool(&pattern, c, "use_regex", true, err));
-    if (prefix)
-        return refuse(err, path, "ByteLevel with add_prefix_space: true");
-    /* The pattern leaves its own pieces whole, so a second time changes nothing. */
-    *stages |= BYTES | (pattern ? GPT2 : 0);
-    return FT_OK;
-}
-
-static ft_status read_stage(unsigned *stages, const json *c, const char *path, ft_error *err)
-{
-    if (*stages & BYTES)
-        return refuse(err, path, "a pre-tokenizer behind ByteLevel");
-    if (str_is(type_of(c), "Digits") && *stages == 0)
-        return read_digits(stages, c, path, err);
-    if (str_is(type_of(c), "ByteLevel"))
-        return read_byte_level(stages, c, path, err);
-    if (!is_gpt2_split(c) || (*stages & GPT2))
-        return refuse_type(err, path, c);
-    *stages |= GPT2;
-    return FT_OK;
-}
-
-static ft_status read_pre_tokenizer(const struct pretok **out, const json *p, ft_error *err)
-{
-    unsigned stages = 0;
-    if (str_is(type_of(p), "Sequence")) {
-        char path[64];
-        size_t i = 0;
-        const json *c = json_first(json_get(p, "pretokenizers"));
-        for (; c != NULL; c = json_next(c)) {
-            snprintf(path, sizeof path, "pre_tokenizer.pretokenizers[%zu]", i++);
-            FT_TRY(read_stage(&stages, c, path, err));
-        }
-    } else {
-        FT_TRY(read_stage(&stages, p, "pre_tokenizer", err));
-    }
-    if (stages == (GPT2 | BYTES))
-        *out = pretok_find(STR("gpt2"));
-    else if (stages == (DIGITS | GPT2 | BYTES))
-        *out = pretok_find(STR("digits+gpt2"));
-    else
-        return refuse(err, "pre_tokenizer",
-                      "this sequence (expected ByteLevel with use_regex: true, with or without "
-                      "Digits before it)");
-    return FT_OK;
-}
-
 /* --- model -------------------------------------------------------------------------------------
  */
 
@@ -142,20 +49,42 @@ static ft_status check_affix(const json *model, const char *key, const char *pat
     return refuse(err, path, "a value other than null");
 }
 
-static ft_status check_model(const json *model, ft_error *err)
+static ft_status read_flag(struct tok_model *m, const json *model, const char *key, unsigned flag,
+                           ft_error *err)
 {
-    str type = type_of(model);
+    bool set;
+    FT_TRY(json_opt_bool(&set, model, key, false, err));
+    m->flags |= set ? flag : 0;
+    return FT_OK;
+}
+
+static ft_status read_bpe_options(struct tok_model *m, const json *model, ft_error *err)
+{
     double dropout;
-    bool ignore_merges;
-    if (!str_is(type, "BPE") && type.len != 0) /* files from before the key existed are BPE */
-        return refuse_type(err, "model", model);
     if (!absent(json_get(model, "dropout")) &&
         !(json_f64(json_get(model, "dropout"), &dropout) && dropout == 0))
         return refuse(err, "model.dropout", "a value other than null");
     FT_TRY(check_affix(model, "continuing_subword_prefix", "model.continuing_subword_prefix", err));
     FT_TRY(check_affix(model, "end_of_word_suffix", "model.end_of_word_suffix", err));
-    FT_TRY(json_opt_bool(&ignore_merges, model, "ignore_merges", false, err));
-    return ignore_merges ? refuse(err, "model.ignore_merges", "true") : FT_OK;
+    FT_TRY(read_flag(m, model, "byte_fallback", MODEL_BYTE_FALLBACK, err));
+    FT_TRY(read_flag(m, model, "fuse_unk", MODEL_FUSE_UNK, err));
+    return read_flag(m, model, "ignore_merges", MODEL_IGNORE_MERGES, err);
+}
+
+/* Files from before the key existed are BPE. */
+static ft_status read_kind(struct tok_model *m, const json *model, bool byte_level, ft_error *err)
+{
+    str type = type_of(model);
+    if (str_is(type, "Unigram") && !byte_level) {
+        m->kind = MODEL_UNIGRAM;
+        return read_flag(m, model, "byte_fallback", MODEL_BYTE_FALLBACK, err);
+    }
+    if (str_is(type, "Unigram"))
+        return refuse(err, "model", "Unigram behind the pre-tokenizer ByteLevel");
+    if (!str_is(type, "BPE") && type.len != 0)
+        return refuse_type(err, "model", model);
+    m->kind = byte_level ? MODEL_BPE_BYTES : MODEL_BPE_CHARS;
+    return read_bpe_options(m, model, err);
 }
 
 static ft_status read_vocabulary(struct tok_builder *b, const json *vocabulary, ft_error *err)
@@ -192,20 +121,76 @@ static ft_status read_merges(struct tok_builder *b, const json *merges, ft_error
     return FT_OK;
 }
 
-/* Without a token for unknown text a byte that has no token vanishes, which is reproduced; the
- * other ways to treat it are not. */
-static ft_status check_unknown(const struct tok_builder *b, const json *model, ft_error *err)
+static bool has_all_bytes(const struct tok_builder *b)
 {
-    bool fallback;
-    FT_TRY(json_opt_bool(&fallback, model, "byte_fallback", false, err));
-    if (tok_builder_has_all_bytes(b))
+    for (uint32_t c = 0; c < 0x144; c++) {
+        char piece[4];
+        if (byte_level_byte(c) >= 0 &&
+            tok_builder_find(b, (str){piece, str_utf8_put(piece, c)}) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* What becomes of text without a token. With all bytes there is none; then the options mean nothing
+ * and are not kept, so that they do not count in the fingerprint. */
+static ft_status read_unknown(struct tok_builder *b, const json *model, ft_error *err)
+{
+    struct tok_model *m = &b->tok->model;
+    str unk;
+    if (m->kind == MODEL_BPE_BYTES && has_all_bytes(b)) {
+        m->flags &= ~(unsigned)(MODEL_BYTE_FALLBACK | MODEL_FUSE_UNK);
         return FT_OK;
-    if (!absent(json_get(model, "unk_token")))
-        return refuse(err, "model.unk_token",
-                      "a value other than null in a vocabulary without all 256 bytes");
-    return fallback
-               ? refuse(err, "model.byte_fallback", "true in a vocabulary without all 256 bytes")
-               : FT_OK;
+    }
+    if (m->kind == MODEL_BPE_BYTES && (m->flags & MODEL_BYTE_FALLBACK))
+        return refuse(err, "model.byte_fallback", "true in a vocabulary without all 256 bytes");
+    if (absent(json_get(model, "unk_token"))) {
+        m->flags &= ~(unsigned)MODEL_FUSE_UNK;
+        return FT_OK;
+    }
+    FT_TRY(json_need_str(&unk, model, "unk_token", err));
+    m->unk = tok_builder_find(b, unk);
+    if (m->unk < 0)
+        return ft_fail(err, FT_EFORMAT, "model.unk_token: \"%.*s\" is not in the vocabulary",
+                       STR_ARG(unk));
+    return FT_OK;
+}
+
+static ft_status read_bpe(struct tok_builder *b, const json *model, size_t n_added, ft_error *err)
+{
+    const json *vocabulary, *merges;
+    FT_TRY(json_need(&vocabulary, model, "vocab", JSON_OBJECT, err));
+    FT_TRY(json_need(&merges, model, "merges", JSON_ARRAY, err));
+    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), json_count(merges), n_added, err));
+    FT_TRY(read_vocabulary(b, vocabulary, err));
+    FT_TRY(read_merges(b, merges, err));
+    return read_unknown(b, model, err);
+}
+
+static ft_status read_unigram(struct tok_builder *b, const json *model, size_t n_added,
+                              ft_error *err)
+{
+    const json *vocabulary;
+    int64_t id = 0, unk;
+    FT_TRY(json_need(&vocabulary, model, "vocab", JSON_ARRAY, err));
+    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), 0, n_added, err));
+    for (const json *v = json_first(vocabulary); v != NULL; v = json_next(v), id++) {
+        str piece;
+        double score;
+        const json *first = json_first(v);
+        if (json_kind(v) != JSON_ARRAY || json_count(v) != 2 || !json_str(first, &piece) ||
+            !json_f64(json_next(first), &score))
+            return ft_fail(err, FT_EFORMAT, "model.vocab[%lld]: expected [\"piece\", score]",
+                           (long long)id);
+        if (tok_builder_scored(b, id, piece, score, err) != FT_OK)
+            return ft_wrap(err, "model.vocab");
+    }
+    if (absent(json_get(model, "unk_id")))
+        return FT_OK;
+    if (json_need_i64(&unk, model, "unk_id", 0, id - 1, err) != FT_OK)
+        return ft_wrap(err, "model");
+    b->tok->model.unk = (int32_t)unk;
+    return FT_OK;
 }
 
 /* --- added tokens ------------------------------------------------------------------------------
@@ -232,7 +217,8 @@ static ft_status read_flags(unsigned *flags, const json *v, ft_error *err)
 /* Hugging Face takes the ids of added tokens from the vocabulary or else counts on behind it,
  * whatever the file says; a file that says something else means a different tokenizer than it
  * gives. */
-static ft_status read_added_token(struct tok_builder *b, const json *v, int64_t next, ft_error *err)
+static ft_status read_added_token(struct tok_builder *b, const json *v, int64_t *next,
+                                  ft_error *err)
 {
     int64_t id;
     str content;
@@ -240,9 +226,9 @@ static ft_status read_added_token(struct tok_builder *b, const json *v, int64_t 
     FT_TRY(json_need_i64(&id, v, "id", 0, TOK_MAX_VOCAB - 1, err));
     FT_TRY(json_need_str(&content, v, "content", err));
     FT_TRY(read_flags(&flags, v, err));
-    if (tok_builder_find(b, content) < 0 && id != next)
+    if (tok_builder_find(b, content) < 0 && id != (*next)++)
         return ft_fail(err, FT_EFORMAT, "id %lld, where Hugging Face tokenizers assigns %lld",
-                       (long long)id, (long long)next);
+                       (long long)id, (long long)*next - 1);
     return tok_builder_added(b, id, content, flags, err);
 }
 
@@ -250,11 +236,9 @@ static ft_status read_added(struct tok_builder *b, const json *added, size_t n_v
 {
     int64_t next = (int64_t)n_vocab;
     size_t i = 0;
-    for (const json *v = json_first(added); v != NULL; v = json_next(v), i++) {
-        if (read_added_token(b, v, next, err) != FT_OK)
+    for (const json *v = json_first(added); v != NULL; v = json_next(v), i++)
+        if (read_added_token(b, v, &next, err) != FT_OK)
             return ft_wrap(err, "added_tokens[%zu]", i);
-        next = FT_MAX(next, (int64_t)b->added[i].id + 1);
-    }
     return FT_OK;
 }
 
@@ -268,25 +252,21 @@ static ft_status check_version(const json *root, ft_error *err)
     return str_is(version, "1.0") ? FT_OK : refuse(err, "version", "a value other than \"1.0\"");
 }
 
-static ft_status read_root(struct tok_builder *b, const struct pretok **pretok, const json *root,
-                           ft_error *err)
+static ft_status read_root(struct tok_builder *b, const json *root, ft_error *err)
 {
-    const json *model, *vocabulary, *merges, *added = json_get(root, "added_tokens");
+    const json *model, *added = json_get(root, "added_tokens");
+    bool byte_level;
     FT_TRY(check_version(root, err));
     FT_TRY(refuse_unless_absent(root, "truncation", err));
     FT_TRY(refuse_unless_absent(root, "padding", err));
-    FT_TRY(check_normalizer(json_get(root, "normalizer"), err));
-    FT_TRY(read_pre_tokenizer(pretok, json_get(root, "pre_tokenizer"), err));
-    FT_TRY(check_decoder(json_get(root, "decoder"), err));
+    FT_TRY(tok_json_steps(&byte_level, b, root, err));
     FT_TRY(json_need(&model, root, "model", JSON_OBJECT, err));
-    FT_TRY(check_model(model, err));
-    FT_TRY(json_need(&vocabulary, model, "vocab", JSON_OBJECT, err));
-    FT_TRY(json_need(&merges, model, "merges", JSON_ARRAY, err));
-    FT_TRY(tok_builder_init(b, json_count(vocabulary), json_count(merges), json_count(added), err));
-    FT_TRY(read_vocabulary(b, vocabulary, err));
-    FT_TRY(read_merges(b, merges, err));
-    FT_TRY(check_unknown(b, model, err));
-    return read_added(b, added, json_count(vocabulary), err);
+    FT_TRY(read_kind(&b->tok->model, model, byte_level, err));
+    if (b->tok->model.kind == MODEL_UNIGRAM)
+        FT_TRY(read_unigram(b, model, json_count(added), err));
+    else
+        FT_TRY(read_bpe(b, model, json_count(added), err));
+    return read_added(b, added, json_count(json_get(model, "vocab")), err);
 }
 
 /* "<s>" or {"content": "<s>", ...}; an empty string when absent. */
@@ -296,14 +276,6 @@ static str token_content(const json *v)
     if (json_str(v, &content) || json_str(json_get(v, "content"), &content))
         return content;
     return (str){"", 0};
-}
-
-static int32_t added_id(const struct tok_builder *b, str content)
-{
-    for (size_t i = 0; i < b->n_added; i++)
-        if (str_eq(b->added[i].content, content))
-            return b->added[i].id;
-    return -1;
 }
 
 static ft_status set_template(struct tok *t, str source, ft_error *err)
@@ -320,8 +292,8 @@ static ft_status read_config(struct tok_builder *b, const char *path, ft_error *
     ft_status st = FT_OK;
     FT_TRY(json_load(&doc, path, JSON_STRICT, TOK_MAX_FILE_BYTES, err));
     const json *root = json_root(doc);
-    b->tok->bos = added_id(b, token_content(json_get(root, "bos_token")));
-    b->tok->eos = added_id(b, token_content(json_get(root, "eos_token")));
+    b->tok->bos = tok_builder_added_id(b, token_content(json_get(root, "bos_token")));
+    b->tok->eos = tok_builder_added_id(b, token_content(json_get(root, "eos_token")));
     if (json_str(json_get(root, "chat_template"), &source))
         st = set_template(b->tok, source, err);
     json_close(doc);
@@ -355,13 +327,14 @@ static ft_status build(struct tok **out, const json *root, const char *name, boo
                        ft_error *err)
 {
     struct tok_builder b = {0};
-    const struct pretok *pretok = NULL;
-    ft_status st = read_root(&b, &pretok, root, err);
+    ft_status st = tok_builder_init(&b, err);
+    if (st == FT_OK)
+        st = read_root(&b, root, err);
     if (st != FT_OK)
         FT_GOTO(ft_wrap(err, "%s", name));
     if (neighbours)
         FT_GOTO(read_neighbours(&b, name, err));
-    st = tok_builder_finish(out, &b, pretok, err);
+    st = tok_builder_finish(out, &b, err);
     if (st != FT_OK)
         st = ft_wrap(err, "%s", name);
 out:

@@ -44,7 +44,7 @@ static void make_language(struct language *l, uint64_t seed)
             result = l->n_ids++;
             memcpy(l->text[result], joined, sizeof joined);
         }
-        l->merges[i] = (struct bpe_merge){left, right, result};
+        l->merges[i] = (struct bpe_merge){left, right, result, (uint32_t)i};
     }
 }
 
@@ -109,7 +109,7 @@ static void short_and_long_pieces_follow_the_definition(void **state)
 
 static void a_replaced_merge_leaves_the_list(void **state)
 {
-    struct bpe_merge merges[] = {{0, 1, 2}, {1, 1, 3}, {0, 1, 2}};
+    struct bpe_merge merges[] = {{0, 1, 2, 0}, {1, 1, 3, 1}, {0, 1, 2, 2}};
     struct bpe b;
     ft_error err;
     (void)state;
@@ -148,7 +148,7 @@ static void a_megabyte_of_one_letter_takes_no_longer_than_seconds(void **state)
     ft_error err;
     (void)state;
     for (int i = 0; i < 20; i++)
-        merges[i] = (struct bpe_merge){i, i, i + 1};
+        merges[i] = (struct bpe_merge){i, i, i + 1, (uint32_t)i};
     ASSERT_OK(bpe_init(&b, merges, 20, &err));
     ASSERT_OK(bpe_work_reserve(&w, N, &err));
     memset(w.ids, 0, N * sizeof *w.ids);

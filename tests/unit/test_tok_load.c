@@ -14,6 +14,9 @@ static const char BASE[] =
     " \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null,\n"
     "  \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120a\": 3}, \"merges\": [\"a b\"]}}";
 
+/* Its pre-tokenizer. */
+#define BYTE_LEVEL "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}"
+
 /* Writes BASE with the first occurrence of `from` replaced and opens it. */
 static ft_status open_changed(struct tok **t, const char *from, const char *to, ft_error *err)
 {
@@ -36,40 +39,47 @@ static void unsupported_components_are_refused_by_name_and_place(void **state)
         {"\"1.0\"", "\"2.0\"", "version"},
         {"\"truncation\": null", "\"truncation\": {}", "truncation: a value other than null"},
         {"\"padding\": null", "\"padding\": {}", "padding: a value other than null"},
-        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}",
-         "normalizer: the component \"NFC\""},
+        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"BertNormalizer\"}",
+         "normalizer: the component \"BertNormalizer\""},
         {"\"normalizer\": null",
-         "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}]}",
-         "normalizer: the component \"Sequence\""},
-        {"\"type\": \"ByteLevel\", \"add", "\"type\": \"Metaspace\", \"add",
-         "pre_tokenizer: the component \"Metaspace\""},
-        {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "add_prefix_space: true"},
-        {"\"add_prefix_space\": false,", "", "add_prefix_space: true"},
-        {"\"use_regex\": true", "\"use_regex\": false", "pre_tokenizer: this sequence"},
-        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}",
-         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\", "
-         "\"individual_digits\": "
-         "false}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false}]}",
-         "pre_tokenizer.pretokenizers[0]: Digits with individual_digits: false"},
-        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}",
+         "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Nmt\"}]}",
+         "normalizer.normalizers[0]: the component \"Nmt\""},
+        {"\"type\": \"ByteLevel\", \"add", "\"type\": \"FixedLength\", \"add",
+         "pre_tokenizer: the component \"FixedLength\""},
+        {BYTE_LEVEL, "{\"type\": \"Metaspace\", \"replacement\": \"_\"}",
+         "pre_tokenizer: Metaspace with a replacement other than U+2581"},
+        {BYTE_LEVEL,
+         "{\"type\": \"Metaspace\", \"replacement\": \"\\u2581\", \"add_prefix_space\": false}",
+         "add_prefix_space: false contradicts prepend_scheme: \"always\""},
+        {BYTE_LEVEL,
+         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\"}, {\"type\": "
+         "\"ByteLevel\"}]}",
+         "pre_tokenizer.pretokenizers[1]: ByteLevel with add_prefix_space: true behind other "
+         "stages"},
+        {BYTE_LEVEL,
          "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\", "
          "\"add_prefix_space\": false}, {\"type\": \"Digits\", \"individual_digits\": true}]}",
          "pre_tokenizer.pretokenizers[1]: a pre-tokenizer behind ByteLevel"},
-        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}",
-         "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a+\"}, \"behavior\": \"Isolated\"}",
-         "pre_tokenizer: the component \"Split\""},
-        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}", "null",
-         "pre_tokenizer: the component \"\""},
+        {BYTE_LEVEL, "{\"type\": \"Split\", \"pattern\": \"a+\", \"behavior\": \"Isolated\"}",
+         "pre_tokenizer: pattern: expected {\"String\": ...} or {\"Regex\": ...}"},
+        {BYTE_LEVEL,
+         "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a+\"}, \"behavior\": \"Cut\"}",
+         "pre_tokenizer: behavior: \"Cut\" is not supported"},
+        {BYTE_LEVEL, "null", "decoder: ByteLevel without the pre-tokenizer ByteLevel"},
         {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": null", "decoder: the component"},
-        {"\"type\": \"BPE\"", "\"type\": \"Unigram\"", "model: the component \"Unigram\""},
+        {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"Fuse\"}",
+         "decoder: a decoder other than ByteLevel behind the pre-tokenizer ByteLevel"},
+        {"\"type\": \"BPE\"", "\"type\": \"WordPiece\"", "model: the component \"WordPiece\""},
+        {"\"type\": \"BPE\"", "\"type\": \"Unigram\"",
+         "model: Unigram behind the pre-tokenizer ByteLevel"},
         {"\"dropout\": null", "\"dropout\": 0.1", "model.dropout"},
         {"\"dropout\": null", "\"dropout\": \"no\"", "model.dropout"},
-        {"\"dropout\": null", "\"ignore_merges\": true", "model.ignore_merges"},
         {"\"dropout\": null", "\"end_of_word_suffix\": \"</w>\"", "model.end_of_word_suffix"},
         {"\"dropout\": null", "\"continuing_subword_prefix\": \"##\"",
          "model.continuing_subword_prefix"},
         {"\"dropout\": null", "\"byte_fallback\": true", "model.byte_fallback"},
-        {"\"unk_token\": null", "\"unk_token\": \"a\"", "model.unk_token"},
+        {"\"unk_token\": null", "\"unk_token\": \"x\"",
+         "model.unk_token: \"x\" is not in the vocabulary"},
         {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": \"x\"",
          "model.vocab: the id of \"a\" is not a whole number"},
         {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": 1", "model.vocab: token id 1 is given to"},

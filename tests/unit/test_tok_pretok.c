@@ -103,7 +103,11 @@ static size_t split(const struct matcher *m, uint32_t *ends)
 
 static size_t scan(uint32_t *ends, str text, bool digits, enum cpu_tier tier)
 {
-    const struct pretok *p = pretok_find(digits ? STR("digits+gpt2") : STR("gpt2"));
+    static const struct pretok_stage stages[] = {{.kind = PRETOK_DIGITS},
+                                                 {.kind = PRETOK_BYTE_LEVEL}};
+    const struct pretok *p;
+    ft_error err;
+    ASSERT_OK(pretok_select(&p, digits ? stages : stages + 1, digits ? 2 : 1, &err));
     struct pretok_scan s = {
         .text = (const uint8_t *)text.ptr, .to = text.len, .classify = classify_select(tier)};
     size_t n = 0;
