@@ -55,10 +55,40 @@ static size_t open_tail(str s)
     return 0;
 }
 
-void generate_take_text(struct buf *out, struct buf *pending, bool last)
+/* The longest end of s that is a start of word, but not all of it. */
+static size_t start_at_end(str s, str word)
+{
+    size_t n = FT_MIN(s.len, word.len - 1);
+    while (n > 0 && memcmp(s.ptr + s.len - n, word.ptr, n) != 0)
+        n--;
+    return n;
+}
+
+static size_t find_word(str s, str word)
+{
+    for (size_t i = 0; i + word.len <= s.len; i++)
+        if (memcmp(s.ptr + i, word.ptr, word.len) == 0)
+            return i;
+    return s.len;
+}
+
+bool generate_cut_at_stop(struct buf *pending, size_t *keep, const str *words, size_t n)
 {
     str s = buf_view(pending);
-    size_t tail = last ? 0 : open_tail(s);
+    size_t end = s.len;
+    *keep = 0;
+    for (size_t i = 0; i < n; i++) {
+        end = FT_MIN(end, find_word(s, words[i]));
+        *keep = FT_MAX(*keep, start_at_end(s, words[i]));
+    }
+    pending->len = end;
+    return end < s.len;
+}
+
+void generate_take_text(struct buf *out, struct buf *pending, size_t keep, bool last)
+{
+    str s = buf_view(pending);
+    size_t tail = last ? 0 : keep + open_tail(str_sub(s, 0, s.len - keep));
     str ready = str_sub(s, 0, s.len - tail);
     buf_clear(out);
     while (ready.len > 0) {
@@ -86,11 +116,15 @@ struct answer {
     struct buf pending, ready;
 };
 
-static ft_status emit_text(struct answer *a, const struct generate_options *o, bool last,
-                           ft_error *err)
+/* *stopped = the text holds a stop word; what is in front of it is the end of the answer. */
+static ft_status emit_text(bool *stopped, struct answer *a, const struct generate_options *o,
+                           bool last, ft_error *err)
 {
-    generate_take_text(&a->ready, &a->pending, last);
+    const str *words;
+    size_t n = o->chat == NULL ? 0 : chat_stop_words(o->chat, &words), keep;
     FT_TRY(buf_status(&a->pending, "the answer", err));
+    *stopped = n > 0 && generate_cut_at_stop(&a->pending, &keep, words, n);
+    generate_take_text(&a->ready, &a->pending, n > 0 ? keep : 0, last || *stopped);
     FT_TRY(buf_status(&a->ready, "the answer", err));
     return a->ready.len > 0 ? o->emit(o->ctx, buf_view(&a->ready), err) : FT_OK;
 }
@@ -101,6 +135,7 @@ ft_status generate_answer(struct generate_result *out, struct model *m,
 {
     struct answer a = {0};
     ft_status st = FT_OK;
+    bool stop_word = false;
     double started = clock_seconds();
     FT_ASSERT(prompt->n >= 1);
     *out = (struct generate_result){.n_prompt = (int64_t)prompt->n};
@@ -116,11 +151,14 @@ ft_status generate_answer(struct generate_result *out, struct model *m,
             break;
         }
         tok_decode(o->tok, &a.pending, &id, 1, true);
-        FT_GOTO(emit_text(&a, o, false, err));
-        if (++out->n_tokens < o->max_tokens)
+        FT_GOTO(emit_text(&out->stopped, &a, o, false, err));
+        out->n_tokens++;
+        if (out->stopped)
+            break;
+        if (out->n_tokens < o->max_tokens)
             logits = model_feed(m, &id, 1);
     }
-    FT_GOTO(emit_text(&a, o, true, err));
+    FT_GOTO(emit_text(&stop_word, &a, o, true, err));
     out->seconds = clock_seconds() - started;
 out:
     buf_free(&a.pending);

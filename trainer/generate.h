@@ -39,8 +39,11 @@ FT_NODISCARD ft_status generate_answer(struct generate_result *out, struct model
                                        const struct tok_ids *prompt, uint64_t text,
                                        const struct generate_options *o, ft_error *err);
 
-/* Moves the longest part of pending that ends at a character border into out (which is cleared),
- * bytes that are not UTF-8 replaced; `last` moves everything. */
-void generate_take_text(struct buf *out, struct buf *pending, bool last);
+/* Cuts pending in front of the first stop word in it and returns true; else *keep is how many bytes
+ * at its end may be the start of one. */
+bool generate_cut_at_stop(struct buf *pending, size_t *keep, const str *words, size_t n);
+/* Moves pending without its last `keep` bytes, up to a character border, into out (which is
+ * cleared), bytes that are not UTF-8 replaced; `last` moves everything. */
+void generate_take_text(struct buf *out, struct buf *pending, size_t keep, bool last);
 
 #endif

@@ -30,13 +30,14 @@ out:
 }
 
 ft_status samples_open(struct samples *out, const struct train_options *o,
-                       const char *template_name, ft_error *err)
+                       const struct manifest *data, ft_error *err)
 {
     *out = (struct samples){.o = o};
     if (o->sample.prompts.n == 0)
         return FT_OK;
     FT_TRY(tok_open(&out->tok, o->data.path, err));
-    if (chat_template_restore(&out->chat, template_name, STR(""), out->tok, err) != FT_OK)
+    if (chat_template_restore(&out->chat, data->chat_template, str_from(data->template_source),
+                              out->tok, err) != FT_OK)
         return ft_wrap(err, "sample.prompts: the data set's chat template");
     return encode_prompts(out, err);
 }

@@ -3,6 +3,7 @@
 #ifndef TRAINER_SAMPLES_H
 #define TRAINER_SAMPLES_H
 
+#include "formats/manifest.h"
 #include "trainer/generate.h"
 #include "trainer/step_log.h"
 #include "trainer/train_options.h"
@@ -18,7 +19,7 @@ struct samples {
 
 /* Loads the data set's tokenizer and encodes the prompts; does nothing when there are none. */
 FT_NODISCARD ft_status samples_open(struct samples *out, const struct train_options *o,
-                                    const char *template_name, ft_error *err);
+                                    const struct manifest *data, ft_error *err);
 void samples_close(struct samples *s); /* also after a failed open */
 
 /* Positions that the longest prompt and answer take together; 0 without prompts. */

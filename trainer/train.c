@@ -379,7 +379,7 @@ static ft_status prepare(struct train *t, struct run_config *c, ft_error *err)
     *t = (struct train){.config = c, .o = &c->values};
     FT_TRY(backend_check_name(t->o->backend.name, err));
     FT_TRY(inputs_open(&t->in, c, err));
-    FT_TRY(samples_open(&t->samples, t->o, dataset_template(t->in.data), err));
+    FT_TRY(samples_open(&t->samples, t->o, dataset_manifest(t->in.data), err));
     FT_TRY(check_context(t, err));
     t->model_options = (struct model_options){
         .adapter = &t->in.adapter,

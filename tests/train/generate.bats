@@ -106,3 +106,34 @@ ask() {
     run bash -c "'$bin/fttrain' generate --base '$dir/base.nf4' --prompt hi --max-tokens 4 2> /dev/null > /dev/full"
     [ "$status" -eq 1 ]
 }
+
+@test "named templates ask the question, if the tokenizer has what they need" {
+    for t in smollm2 internlm_chat internlm2_chat qwen_chat deepseek_v2 minicpm3 cohere_chat llama3_chat phi3_chat; do
+        run ask --prompt hi --system s --template "$t" --max-tokens 2 --json
+        [ "$status" -eq 0 ]
+    done
+    run "$bin/fttrain" generate --base "$dir/base.nf4" --prompt hi --template mistral
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"'mistral' ends every turn with the tokenizer's EOS, but the tokenizer names none"* ]]
+}
+
+@test "an answer ends in front of a stop word of the template" {
+    ends='"SUFFIX": "<|im_end|>", "SUFFIX_AS_EOS": true'
+    echo "{\"INSTRUCTION\": \"{input}\", $ends}" > "$dir/mine.json"
+    whole=$(ask --prompt hi --template "$dir/mine.json" --max-tokens 24)
+    word=${whole:5:3}
+    echo "{\"INSTRUCTION\": \"{input}\", $ends, \"STOP_WORDS\": [\"$word\"]}" > "$dir/mine.json"
+    run ask --prompt hi --template "$dir/mine.json" --max-tokens 24 --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"stopped": true'* ]]
+    [ "$(ask --prompt hi --template "$dir/mine.json" --max-tokens 24)" = "${whole%%"$word"*}" ]
+}
+
+@test "a run answers its sample prompts with the data set's own template" {
+    echo '{"SYSTEM": "{system}\n", "INSTRUCTION": "Q: {input}\nA: ", "SUFFIX": "<|im_end|>", "SUFFIX_AS_EOS": true}' > "$dir/qa.json"
+    "$bin/ftprep" build --tokenizer "$dir/model" --template "$dir/qa.json" --max-length 256 --eval-fraction 0.1 \
+        --out "$dir/qa" "$dir/rows.jsonl" > /dev/null 2>&1
+    rm "$dir/qa.json"
+    train qa_run data.path="$dir/qa" train.max_steps=1 sample.every=1
+    grep -q '"prompt": "Which command, then?"' "$dir/qa_run/samples.jsonl"
+}

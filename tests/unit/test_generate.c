@@ -12,7 +12,7 @@ static void stream(struct buf *all, const char *bytes, size_t n)
     for (size_t i = 0; i <= n; i++) {
         if (i < n)
             buf_byte(&pending, (uint8_t)bytes[i]);
-        generate_take_text(&out, &pending, i == n);
+        generate_take_text(&out, &pending, 0, i == n);
         assert_int_equal(str_utf8_invalid_at(buf_view(&out)), out.len);
         assert_true(pending.len <= 3);
         buf_str(all, buf_view(&out));
@@ -56,11 +56,56 @@ static void bytes_that_are_not_text_are_replaced(void **state)
     buf_free(&all);
 }
 
+/* The answer that comes out when the bytes are generated one by one. */
+static void stream_to_stop(struct buf *all, const char *bytes, const str *words, size_t n_words)
+{
+    struct buf pending = {0}, out = {0};
+    bool stopped = false;
+    buf_clear(all);
+    for (size_t i = 0; bytes[i] != '\0' && !stopped; i++) {
+        size_t keep;
+        buf_byte(&pending, (uint8_t)bytes[i]);
+        stopped = generate_cut_at_stop(&pending, &keep, words, n_words);
+        generate_take_text(&out, &pending, keep, stopped);
+        buf_str(all, buf_view(&out));
+    }
+    generate_take_text(&out, &pending, 0, true);
+    buf_str(all, buf_view(&out));
+    buf_byte(all, '\0');
+    buf_free(&pending);
+    buf_free(&out);
+}
+
+static void the_answer_ends_in_front_of_a_stop_word(void **state)
+{
+    static const str words[] = {{"<eoc>", 5}, {"<eom>", 5}, {"\xE9\x97\xAE\xEF\xBC\x9A", 6}};
+    static const struct {
+        const char *bytes, *text;
+    } cases[] = {
+        {"one <eoc> two", "one "},
+        {"<eom>", ""},
+        {"<eo", "<eo"},
+        {"<<eoc>", "<"},
+        {"<eo<eoc>", "<eo"},
+        {"a<eod><eom>", "a<eod>"},
+        {"\xE9\x97\xAE\xE9\x97\xAE\xEF\xBC\x9A x", "\xE9\x97\xAE"},
+        {"plain", "plain"},
+    };
+    struct buf all = {0};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        stream_to_stop(&all, cases[i].bytes, words, ARRAY_LEN(words));
+        assert_string_equal((const char *)all.data, cases[i].text);
+    }
+    buf_free(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_come_out_whole_however_they_are_cut),
         cmocka_unit_test(bytes_that_are_not_text_are_replaced),
+        cmocka_unit_test(the_answer_ends_in_front_of_a_stop_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
