@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Normalised text to ids: it is cut where no piece crosses, and each stretch comes from the cache
+ * or from the model. */
+#include <math.h>
+#include <string.h>
+
+#include "common/half.h"
+#include "common/mem.h"
+#include "formats/tok/cache.h"
+#include "formats/tok/spm_priv.h"
+
+struct spm_encoder {
+    const struct spm *spm;
+    struct cache cache;
+    struct spm_text text;
+    struct bpe_work work;
+    struct unigram_work ways;
+};
+
+/* One call of spm_encode. */
+struct job {
+    struct spm_encoder *e;
+    const struct spm *spm;
+    struct tok_ids *out;
+    size_t offset;  /* of the input in the caller's text */
+    bool after_unk; /* the last token is the unknown one: another one joins it */
+    float sum;      /* of the scores so far, unigram */
+    ft_error *err;
+};
+
+ft_status spm_encoder_create(struct spm_encoder **out, const struct spm *s, ft_error *err)
+{
+    struct spm_encoder *e;
+    *out = NULL;
+    FT_TRY(mem_new(&e, 1, sizeof *e, "a tokenizer's encoder", err));
+    e->spm = s;
+    ft_status st = cache_init(&e->cache, err);
+    if (st != FT_OK) {
+        spm_encoder_destroy(e);
+        return st;
+    }
+    *out = e;
+    return FT_OK;
+}
+
+void spm_encoder_destroy(struct spm_encoder *e)
+{
+    if (e == NULL)
+        return;
+    cache_destroy(&e->cache);
+    spm_text_free(&e->text);
+    bpe_work_free(&e->work);
+    unigram_work_free(&e->ways);
+    mem_free(e);
+}
+
+str spm_normalized(const struct spm_encoder *e)
+{
+    return (str){(const char *)e->text.bytes, e->text.n};
+}
+
+/* --- output -------------------------------------------------------------------------------------
+ */
+
+static ft_status grow_ids(struct tok_ids *out, size_t more, ft_error *err)
+{
+    size_t cap = FT_MAX(out->n + more, FT_MAX(out->cap + out->cap / 2, (size_t)1024));
+    int32_t *ids = mem_realloc(out->ids, cap, sizeof *ids);
+    if (ids == NULL)
+        return ft_fail_memory(err, cap * sizeof *ids, "token ids");
+    out->ids = ids;
+    if (out->want_offsets || out->offsets != NULL) {
+        uint32_t *offsets = mem_realloc(out->offsets, cap, sizeof *offsets);
+        if (offsets == NULL)
+            return ft_fail_memory(err, cap * sizeof *offsets, "token offsets");
+        out->offsets = offsets;
+    }
+    out->cap = cap;
+    return FT_OK;
+}
+
+static inline ft_status reserve_ids(struct tok_ids *out, size_t more, ft_error *err)
+{
+    bool fits = out->cap - out->n >= more && (!out->want_offsets || out->offsets != NULL);
+    return __builtin_expect(fits, 1) ? FT_OK : grow_ids(out, more, err);
+}
+
+static uint32_t offset_of(const struct job *j, size_t at)
+{
+    return (uint32_t)(j->offset + spm_origin(&j->e->text, at));
+}
+
+/* Room is reserved. */
+static void put_id(struct job *j, int32_t id, size_t at)
+{
+    struct tok_ids *out = j->out;
+    out->ids[out->n] = id;
+    if (out->want_offsets)
+        out->offsets[out->n] = offset_of(j, at);
+    out->n++;
+}
+
+/* The tokens of stretches without an unknown one tell their lengths: a byte that begins a character
+ * has the length of all of it, the others have none. */
+static void put_offsets(struct job *j, const int32_t *ids, size_t n, size_t at)
+{
+    uint32_t *offsets = j->out->offsets + j->out->n;
+    size_t last = at;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t length = j->spm->lengths[ids[i]];
+        if (length > 0)
+            last = at;
+        offsets[i] = offset_of(j, last);
+        at += length;
+    }
+}
+
+/* Room is reserved. */
+static inline void put_ids(struct job *j, const int32_t *ids, size_t n, size_t at)
+{
+    struct tok_ids *out = j->out;
+    memcpy(out->ids + out->n, ids, n * sizeof *ids);
+    if (out->want_offsets)
+        put_offsets(j, ids, n, at);
+    out->n += n;
+    j->after_unk = false;
+}
+
+/* A character or piece that the model does not know. Room for its bytes is reserved. */
+static void put_unknown(struct job *j, size_t from, size_t to)
+{
+    const struct spm *s = j->spm;
+    if (s->file.byte_fallback) {
+        /* U+2581 may stand here as a space. */
+        static const uint8_t mark[] = {0xE2, 0x96, 0x81};
+        const uint8_t *p = j->e->text.bytes + from;
+        for (size_t i = from; i < to; i++, p++) {
+            if (*p != ' ' || !s->normalizer.escape_whitespaces) {
+                put_id(j, s->byte_ids[*p], from);
+                continue;
+            }
+            for (int k = 0; k < 3; k++)
+                put_id(j, s->byte_ids[mark[k]], from);
+        }
+        return;
+    }
+    if (!j->after_unk)
+        put_id(j, s->unk, from);
+    j->after_unk = true;
+}
+
+/* --- BPE ----------------------------------------------------------------------------------------
+ */
+
+static ft_status load_symbols(struct bpe_work *w, const struct job *j, size_t from, size_t to)
+{
+    str rest = {(const char *)j->e->text.bytes + from, to - from};
+    FT_TRY(bpe_work_reserve(w, rest.len, j->err));
+    w->n = 0;
+    while (rest.len > 0) {
+        size_t n;
+        uint32_t c = str_utf8_next(rest, &n);
+        w->ids[w->n] = spm_bpe_symbol(&j->spm->bpe, c);
+        w->starts[w->n++] = (uint32_t)(to - rest.len);
+        rest = str_sub(rest, n, rest.len);
+    }
+    return FT_OK;
+}
+
+/* SentencePiece goes down no further when it takes a piece apart. */
+enum { MAX_SPLIT_DEPTH = 100 };
+
+static void put_symbol(struct job *j, int32_t symbol, size_t from, size_t to, int depth)
+{
+    const struct spm *s = j->spm;
+    bool known = symbol < s->n_vocab;
+    if (known && (s->file.pieces[symbol].type != SPM_UNUSED || depth > MAX_SPLIT_DEPTH)) {
+        put_id(j, symbol, from);
+        j->after_unk = false;
+        return;
+    }
+    if (!known || s->bpe.splits[symbol].left < 0) {
+        put_unknown(j, from, to);
+        return;
+    }
+    struct spm_split split = s->bpe.splits[symbol];
+    size_t middle = split.left < s->n_vocab ? from + s->texts[split.left].len
+                                            : from + spm_char_bytes(j->e->text.bytes[from]);
+    put_symbol(j, split.left, from, middle, depth + 1);
+    put_symbol(j, split.right, middle, to, depth + 1);
+}
+
+static ft_status encode_bpe(struct job *j, size_t from, size_t to)
+{
+    struct bpe_work *w = &j->e->work;
+    FT_TRY(load_symbols(w, j, from, to));
+    FT_TRY(bpe_merge(&j->spm->bpe.merges, w, j->err));
+    FT_TRY(reserve_ids(j->out, 3 * (to - from), j->err));
+    for (size_t i = 0; i < w->n; i++)
+        put_symbol(j, w->ids[i], w->starts[i], i + 1 < w->n ? w->starts[i + 1] : to, 0);
+    return FT_OK;
+}
+
+/* --- unigram ------------------------------------------------------------------------------------
+ */
+
+static ft_status put_ways(struct job *j, size_t from, size_t to)
+{
+    const struct unigram_work *w = &j->e->ways;
+    FT_TRY(reserve_ids(j->out, 3 * (to - from), j->err));
+    for (size_t i = 0; i < w->n; i++) {
+        size_t start = from + w->starts[i], end = i + 1 < w->n ? from + w->starts[i + 1] : to;
+        if (w->ids[i] == j->spm->unigram.unk) {
+            put_unknown(j, start, end);
+        } else {
+            put_id(j, w->ids[i], start);
+            j->after_unk = false;
+        }
+    }
+    return FT_OK;
+}
+
+static ft_status run_unigram(struct job *j, size_t from, size_t to)
+{
+    str text = {(const char *)j->e->text.bytes + from, to - from};
+    FT_TRY(unigram_run(&j->spm->unigram, &j->e->ways, text, &j->sum, j->err));
+    return put_ways(j, from, to);
+}
+
+/* Adds the scores of a stretch as unigram_run would. */
+static inline void add_scores(struct job *j, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        j->sum += j->spm->unigram.scores[ids[i]];
+}
+
+/* --- stretches ----------------------------------------------------------------------------------
+ * What the cache keeps of a stretch: BPE the ids; unigram first the limit of the sum up to which
+ * the ids behind it hold, as the bits of a float. */
+
+static bool has_id(const int32_t *ids, size_t n, int32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static ft_status miss_bpe(struct job *j, size_t from, size_t to)
+{
+    struct spm_encoder *e = j->e;
+    size_t before = j->out->n;
+    bool joined = j->after_unk;
+    FT_TRY(encode_bpe(j, from, to));
+    const int32_t *ids = j->out->ids + before;
+    if (j->spm->file.byte_fallback || !(joined || has_id(ids, j->out->n - before, j->spm->unk)))
+        cache_insert(&e->cache, e->text.bytes + from, to - from, ids, j->out->n - before);
+    return FT_OK;
+}
+
+/* Longer stretches are not worth the second look. */
+enum { MEASURE_MAX = CACHE_LONG_BYTES };
+
+static ft_status miss_unigram(struct job *j, size_t from, size_t to)
+{
+    struct spm_encoder *e = j->e;
+    const struct unigram *u = &j->spm->unigram;
+    str text = {(const char *)e->text.bytes + from, to - from};
+    int32_t kept[CACHE_LONG_IDS];
+    float limit;
+    if (text.len <= MEASURE_MAX) {
+        FT_TRY(unigram_measure(u, &e->ways, text, &limit, j->err));
+        size_t n = e->ways.n;
+        if (n < CACHE_LONG_IDS && !has_id(e->ways.ids, n, u->unk)) {
+            uint32_t bits = f32_to_bits(limit);
+            memcpy(kept, &bits, sizeof bits);
+            memcpy(kept + 1, e->ways.ids, n * sizeof *kept);
+            cache_insert(&e->cache, e->text.bytes + from, text.len, kept, n + 1);
+        }
+    }
+    return run_unigram(j, from, to);
+}
+
+/* The tokens that the cache has for a stretch. Room is reserved. Returns whether they hold. */
+static inline bool put_hit(struct job *j, const int32_t *kept, size_t n, size_t at)
+{
+    if (j->spm->file.model_type == SPM_UNIGRAM) {
+        uint32_t bits;
+        memcpy(&bits, kept, sizeof bits);
+        j->sum = unigram_begin(j->sum);
+        if (!(fabsf(j->sum) < bits_to_f32(bits)))
+            return false;
+        kept++;
+        n--;
+        add_scores(j, kept, n);
+    }
+    put_ids(j, kept, n, at);
+    return true;
+}
+
+static ft_status encode_miss(struct job *j, size_t from, size_t to)
+{
+    const struct cache_long *hit =
+        cache_find_long(&j->e->cache, j->e->text.bytes + from, to - from);
+    bool unigram = j->spm->file.model_type == SPM_UNIGRAM;
+    if (hit == NULL)
+        return unigram ? miss_unigram(j, from, to) : miss_bpe(j, from, to);
+    FT_TRY(reserve_ids(j->out, hit->n, j->err));
+    return put_hit(j, hit->ids, hit->n, from) ? FT_OK : run_unigram(j, from, to);
+}
+
+/* The stretches that end at ends[0..n). Two rounds, so that the cache lines arrive while other keys
+ * are computed. */
+static ft_status encode_batch(struct job *j, size_t from, const uint32_t *ends, size_t n)
+{
+    const uint8_t *text = j->e->text.bytes;
+    const struct cache *cache = &j->e->cache;
+    struct cache_key keys[SPM_CUT_BATCH];
+    size_t at = from;
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = ends[i] - at;
+        if (bytes <= CACHE_SHORT_BYTES) {
+            keys[i] = cache_key_of(text + at, bytes, j->e->text.n - at);
+            __builtin_prefetch(cache_set_of(cache, keys[i]));
+        }
+        at = ends[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct cache_entry *hit = NULL;
+        FT_TRY(reserve_ids(j->out, CACHE_SHORT_IDS, j->err));
+        if (ends[i] - from <= CACHE_SHORT_BYTES)
+            hit = cache_find(cache, keys[i]);
+        if (hit == NULL)
+            FT_TRY(encode_miss(j, from, ends[i]));
+        else if (!put_hit(j, hit->ids, hit->n, from))
+            FT_TRY(run_unigram(j, from, ends[i]));
+        from = ends[i];
+    }
+    return FT_OK;
+}
+
+static ft_status encode_stretches(struct job *j, size_t from, size_t to)
+{
+    uint32_t ends[SPM_CUT_BATCH];
+    size_t at = from + 1;
+    while (from < to) {
+        size_t n = spm_cut_next(ends, &j->spm->cut, j->e->text.bytes, &at, to);
+        FT_TRY(encode_batch(j, from, ends, n));
+        from = ends[n - 1];
+    }
+    return FT_OK;
+}
+
+/* --- user-defined symbols in BPE ----------------------------------------------------------------
+ */
+
+static ft_status put_user_symbol(struct job *j, int32_t id, size_t at)
+{
+    FT_TRY(reserve_ids(j->out, 1, j->err));
+    put_id(j, id, at);
+    j->after_unk = false;
+    return FT_OK;
+}
+
+/* They never merge with what is around them; what lies between is encoded by itself. */
+static ft_status encode_around_symbols(struct job *j)
+{
+    const struct spm_symbols *user = &j->spm->user;
+    str text = spm_normalized(j->e);
+    size_t from = 0, at = 0;
+    while (at < text.len) {
+        int32_t id;
+        uint8_t c = (uint8_t)text.ptr[at];
+        size_t n =
+            user->starts[c] ? spm_trie_longest(&id, &user->trie, str_sub(text, at, text.len)) : 0;
+        if (n == 0) {
+            at += spm_char_bytes(c);
+            continue;
+        }
+        FT_TRY(encode_stretches(j, from, at));
+        FT_TRY(put_user_symbol(j, id, at));
+        at += n;
+        from = at;
+    }
+    return encode_stretches(j, from, text.len);
+}
+
+ft_status spm_encode(struct spm_encoder *e, struct tok_ids *out, str text, size_t offset,
+                     ft_error *err)
+{
+    const struct spm *s = e->spm;
+    struct job j = {.e = e, .spm = s, .out = out, .offset = offset, .err = err};
+    e->text.want_origins = out->want_offsets;
+    FT_TRY(spm_normalize(&e->text, &s->normalizer, text, err));
+    if (s->file.model_type != SPM_UNIGRAM && s->user.any)
+        return encode_around_symbols(&j);
+    return encode_stretches(&j, 0, e->text.n);
+}
