@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "formats/tok/grapheme.h"
 
 enum { MAX_MATCHES = 32 }; /* SentencePiece looks at no more rules in one place */
 
@@ -69,9 +70,26 @@ size_t charsmap_longest(str *replacement, const struct charsmap *m, str text)
     return find(replacement, m, text, false);
 }
 
-size_t charsmap_shortest(str *replacement, const struct charsmap *m, str text)
+enum { SHORT_CLUSTER = 5 };
+
+static size_t char_bytes(uint8_t lead)
 {
-    return find(replacement, m, text, true);
+    return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+}
+
+size_t charsmap_next(str *becomes, size_t *single, const struct charsmap *m, str text)
+{
+    if (*single == 0) {
+        size_t bytes = grapheme_bytes(text);
+        if (bytes <= SHORT_CLUSTER && find(becomes, m, str_sub(text, 0, bytes), true) > 0)
+            return bytes;
+        *single = bytes; /* to be taken one by one */
+    }
+    str c = str_sub(text, 0, char_bytes((uint8_t)text.ptr[0]));
+    *single -= c.len;
+    if (find(becomes, m, c, true) == 0)
+        *becomes = c;
+    return c.len;
 }
 
 /* --- checks -------------------------------------------------------------------------------------

@@ -30,8 +30,12 @@ FT_NODISCARD ft_status charsmap_init(struct charsmap *m, struct arena *a, str by
 /* The longest rule that is a prefix of text, as SentencePiece reads them. Returns the bytes it
  * replaces, 0 when there is none. m->units == NULL: there are no rules. */
 size_t charsmap_longest(str *replacement, const struct charsmap *m, str text);
-/* The shortest such rule, as Hugging Face's Precompiled reads them: they stop at a NUL. */
-size_t charsmap_shortest(str *replacement, const struct charsmap *m, str text);
+
+/* Hugging Face's Precompiled, part by part: returns the bytes of the next part of text (valid
+ * UTF-8, not empty) and stores what it becomes. A grapheme cluster of less than six bytes that
+ * begins with a rule becomes its replacement, whatever else is in it; other clusters go character
+ * by character. *single belongs to the walk and is 0 at its beginning. */
+size_t charsmap_next(str *becomes, size_t *single, const struct charsmap *m, str text);
 
 /* No rule applies at an ASCII byte c that is followed by another ASCII byte or by nothing. */
 static inline bool charsmap_plain(const struct charsmap *m, uint8_t c)

@@ -227,13 +227,6 @@ static ft_status run_unigram(struct job *j, size_t from, size_t to)
     return put_ways(j, from, to);
 }
 
-/* Adds the scores of a stretch as unigram_run would. */
-static inline void add_scores(struct job *j, const int32_t *ids, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        j->sum += j->spm->unigram.scores[ids[i]];
-}
-
 /* --- stretches ----------------------------------------------------------------------------------
  * What the cache keeps of a stretch: BPE the ids; unigram first the limit of the sum up to which
  * the ids behind it hold, as the bits of a float. */
@@ -261,57 +254,88 @@ static ft_status miss_bpe(struct job *j, size_t from, size_t to)
 /* Longer stretches are not worth the second look. */
 enum { MEASURE_MAX = CACHE_LONG_BYTES };
 
-static ft_status miss_unigram(struct job *j, size_t from, size_t to)
+/* Keeps the ways just found, and the limit before them. */
+static void keep_ways(struct job *j, size_t from, size_t to, float limit)
 {
-    struct spm_encoder *e = j->e;
-    const struct unigram *u = &j->spm->unigram;
-    str text = {(const char *)e->text.bytes + from, to - from};
+    const struct unigram_work *w = &j->e->ways;
+    uint32_t bits = f32_to_bits(limit);
     int32_t kept[CACHE_LONG_IDS];
-    float limit;
-    if (text.len <= MEASURE_MAX) {
-        FT_TRY(unigram_measure(u, &e->ways, text, &limit, j->err));
-        size_t n = e->ways.n;
-        if (n < CACHE_LONG_IDS && !has_id(e->ways.ids, n, u->unk)) {
-            uint32_t bits = f32_to_bits(limit);
-            memcpy(kept, &bits, sizeof bits);
-            memcpy(kept + 1, e->ways.ids, n * sizeof *kept);
-            cache_insert(&e->cache, e->text.bytes + from, text.len, kept, n + 1);
-        }
-    }
-    return run_unigram(j, from, to);
+    if (w->n >= CACHE_LONG_IDS || has_id(w->ids, w->n, j->spm->unigram.unk))
+        return;
+    memcpy(kept, &bits, sizeof bits);
+    memcpy(kept + 1, w->ids, w->n * sizeof *kept);
+    cache_insert(&j->e->cache, j->e->text.bytes + from, to - from, kept, w->n + 1);
 }
 
-/* The tokens that the cache has for a stretch. Room is reserved. Returns whether they hold. */
-static inline bool put_hit(struct job *j, const int32_t *kept, size_t n, size_t at)
+static ft_status miss_unigram(struct job *j, size_t from, size_t to)
 {
-    if (j->spm->file.model_type == SPM_UNIGRAM) {
-        uint32_t bits;
-        memcpy(&bits, kept, sizeof bits);
-        j->sum = unigram_begin(j->sum);
-        if (!(fabsf(j->sum) < bits_to_f32(bits)))
-            return false;
-        kept++;
-        n--;
-        add_scores(j, kept, n);
-    }
-    put_ids(j, kept, n, at);
+    str text = {(const char *)j->e->text.bytes + from, to - from};
+    float limit;
+    if (text.len > MEASURE_MAX)
+        return run_unigram(j, from, to);
+    FT_TRY(unigram_measure(&j->spm->unigram, &j->e->ways, text, &limit, j->err));
+    keep_ways(j, from, to, limit);
+    j->sum = unigram_begin(j->sum);
+    if (!(fabsf(j->sum) < limit))
+        return run_unigram(j, from, to);
+    for (size_t i = 0; i < j->e->ways.n; i++)
+        j->sum += unigram_score(&j->spm->unigram, j->e->ways.ids[i]);
+    return put_ways(j, from, to);
+}
+
+/* Whether what the cache has for a stretch holds here. Unigram: takes the limit off, and adds the
+ * scores as unigram_run does. */
+static inline bool accept_hit(struct job *j, const int32_t **ids, size_t *n, bool unigram)
+{
+    uint32_t bits;
+    if (!unigram)
+        return true;
+    memcpy(&bits, *ids, sizeof bits);
+    j->sum = unigram_begin(j->sum);
+    if (!(fabsf(j->sum) < bits_to_f32(bits)))
+        return false;
+    (*ids)++;
+    (*n)--;
+    for (size_t i = 0; i < *n; i++)
+        j->sum += j->spm->unigram.scores[(*ids)[i]];
     return true;
 }
 
-static ft_status encode_miss(struct job *j, size_t from, size_t to)
+static ft_status encode_miss(struct job *j, size_t from, size_t to, bool unigram)
 {
     const struct cache_long *hit =
         cache_find_long(&j->e->cache, j->e->text.bytes + from, to - from);
-    bool unigram = j->spm->file.model_type == SPM_UNIGRAM;
     if (hit == NULL)
         return unigram ? miss_unigram(j, from, to) : miss_bpe(j, from, to);
-    FT_TRY(reserve_ids(j->out, hit->n, j->err));
-    return put_hit(j, hit->ids, hit->n, from) ? FT_OK : run_unigram(j, from, to);
+    const int32_t *ids = hit->ids;
+    size_t n = hit->n;
+    if (!accept_hit(j, &ids, &n, unigram))
+        return run_unigram(j, from, to);
+    FT_TRY(reserve_ids(j->out, n, j->err));
+    put_ids(j, ids, n, from);
+    return FT_OK;
+}
+
+/* As put_ids, for a short entry: room for CACHE_SHORT_IDS is reserved, so that the copy has a
+ * constant size. */
+static inline void put_short(struct job *j, const struct cache_entry *entry, const int32_t *ids,
+                             size_t n, size_t at)
+{
+    struct tok_ids *out = j->out;
+    if (ids == entry->ids)
+        memcpy(out->ids + out->n, entry->ids, sizeof entry->ids);
+    else
+        memcpy(out->ids + out->n, entry->ids + 1, sizeof entry->ids - sizeof *entry->ids);
+    if (out->want_offsets)
+        put_offsets(j, ids, n, at);
+    out->n += n;
+    j->after_unk = false;
 }
 
 /* The stretches that end at ends[0..n). Two rounds, so that the cache lines arrive while other keys
  * are computed. */
-static ft_status encode_batch(struct job *j, size_t from, const uint32_t *ends, size_t n)
+static inline ft_status encode_batch(struct job *j, size_t from, const uint32_t *ends, size_t n,
+                                     bool unigram)
 {
     const uint8_t *text = j->e->text.bytes;
     const struct cache *cache = &j->e->cache;
@@ -325,15 +349,20 @@ static ft_status encode_batch(struct job *j, size_t from, const uint32_t *ends, 
         }
         at = ends[i];
     }
+    FT_TRY(reserve_ids(j->out, SPM_CUT_BATCH * CACHE_SHORT_IDS, j->err));
     for (size_t i = 0; i < n; i++) {
         const struct cache_entry *hit = NULL;
-        FT_TRY(reserve_ids(j->out, CACHE_SHORT_IDS, j->err));
         if (ends[i] - from <= CACHE_SHORT_BYTES)
             hit = cache_find(cache, keys[i]);
-        if (hit == NULL)
-            FT_TRY(encode_miss(j, from, ends[i]));
-        else if (!put_hit(j, hit->ids, hit->n, from))
-            FT_TRY(run_unigram(j, from, ends[i]));
+        const int32_t *ids = hit == NULL ? NULL : hit->ids;
+        size_t n_ids = hit == NULL ? 0 : hit->n;
+        if (__builtin_expect(hit != NULL && accept_hit(j, &ids, &n_ids, unigram), 1)) {
+            put_short(j, hit, ids, n_ids, from);
+        } else {
+            FT_TRY(hit == NULL ? encode_miss(j, from, ends[i], unigram)
+                               : run_unigram(j, from, ends[i]));
+            FT_TRY(reserve_ids(j->out, SPM_CUT_BATCH * CACHE_SHORT_IDS, j->err));
+        }
         from = ends[i];
     }
     return FT_OK;
@@ -341,11 +370,13 @@ static ft_status encode_batch(struct job *j, size_t from, const uint32_t *ends, 
 
 static ft_status encode_stretches(struct job *j, size_t from, size_t to)
 {
+    bool unigram = j->spm->file.model_type == SPM_UNIGRAM;
     uint32_t ends[SPM_CUT_BATCH];
     size_t at = from + 1;
     while (from < to) {
         size_t n = spm_cut_next(ends, &j->spm->cut, j->e->text.bytes, &at, to);
-        FT_TRY(encode_batch(j, from, ends, n));
+        FT_TRY(unigram ? encode_batch(j, from, ends, n, true)
+                       : encode_batch(j, from, ends, n, false));
         from = ends[n - 1];
     }
     return FT_OK;
@@ -370,11 +401,11 @@ static ft_status encode_around_symbols(struct job *j)
     size_t from = 0, at = 0;
     while (at < text.len) {
         int32_t id;
-        uint8_t c = (uint8_t)text.ptr[at];
-        size_t n =
-            user->starts[c] ? spm_trie_longest(&id, &user->trie, str_sub(text, at, text.len)) : 0;
+        size_t n = 0;
+        if (user->starts[(uint8_t)text.ptr[at]])
+            n = spm_trie_longest(&id, &user->trie, str_sub(text, at, text.len));
         if (n == 0) {
-            at += spm_char_bytes(c);
+            at++; /* none begins inside a character */
             continue;
         }
         FT_TRY(encode_stretches(j, from, at));

@@ -57,9 +57,8 @@ ft_status spm_normalizer_init(struct spm_normalizer *n, struct arena *a,
         return ft_wrap(err, "normalizer_spec.precompiled_charsmap");
     FT_TRY(init_user(n, a, file, err));
     for (unsigned c = 0; c < 0x80; c++)
-        n->copied[c] = !n->user.starts[c] &&
-                       (n->rules.units == NULL || charsmap_plain(&n->rules, (uint8_t)c)) &&
-                       !(c == ' ' && n->remove_extra_whitespaces);
+        if (!n->user.starts[c] && (n->rules.units == NULL || charsmap_plain(&n->rules, (uint8_t)c)))
+            n->kind[c] = c == ' ' && n->remove_extra_whitespaces ? SPM_JOIN : SPM_COPY;
     n->identity = n->rules.units == NULL && !n->user.any && !n->remove_extra_whitespaces;
     return FT_OK;
 }
@@ -108,15 +107,6 @@ static void put(struct spm_text *t, uint8_t byte, size_t origin)
     t->bytes[t->n++] = byte;
 }
 
-static void put_run(struct spm_text *t, const char *p, size_t n, size_t origin)
-{
-    memcpy(t->bytes + t->n, p, n);
-    if (t->want_origins)
-        for (size_t i = 0; i < n; i++)
-            t->origins[t->n + i] = (uint32_t)(origin + i);
-    t->n += n;
-}
-
 /* --- one call -----------------------------------------------------------------------------------
  */
 
@@ -129,45 +119,42 @@ struct job {
     ft_error *err;
 };
 
-static uint32_t decode_char(str text, size_t *bytes)
+/* Whether a rule may begin with the character of n bytes at p. */
+static bool rule_may_start(const struct charsmap *rules, const uint8_t *p, size_t n)
 {
-    const uint8_t *p = (const uint8_t *)text.ptr;
-    size_t n = spm_char_bytes(p[0]);
-    if (n > text.len || p[0] < 0x80 || (p[0] & 0xC0) == 0x80)
-        n = 1;
-    *bytes = n;
-    return n == 3   ? (p[0] & 0xFu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu)
-           : n == 2 ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)
-           : n == 1 ? p[0]
-                    : 0x10000; /* charsmap_may_start knows those of three bytes */
+    uint32_t c = n == 1   ? p[0]
+                 : n == 2 ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)
+                 : n == 3 ? (p[0] & 0xFu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu)
+                          : 0x10000; /* all of four bytes may */
+    return rules->units != NULL && charsmap_may_start(rules, c);
 }
 
 /* What the text from j->at on begins with: bytes of it, and what they become. */
 static size_t next_part(str *becomes, const struct job *j)
 {
-    static const str replacement_char = {"\xEF\xBF\xBD", 3};
     const struct spm_normalizer *n = j->n;
-    str rest = str_sub(j->text, j->at, j->text.len);
+    str rest = {j->text.ptr + j->at, j->text.len - j->at};
+    const uint8_t *p = (const uint8_t *)rest.ptr;
     int32_t id;
-    size_t bytes = 0;
-    if (n->user.starts[(uint8_t)rest.ptr[0]])
-        bytes = spm_trie_longest(&id, &n->user.trie, rest);
-    if (bytes > 0) {
-        *becomes = str_sub(rest, 0, bytes);
-        return bytes;
+    if (n->user.starts[p[0]]) {
+        size_t bytes = spm_trie_longest(&id, &n->user.trie, rest);
+        *becomes = (str){rest.ptr, bytes};
+        if (bytes > 0)
+            return bytes;
     }
-    uint32_t c = decode_char(rest, &bytes);
-    if (n->rules.units != NULL && charsmap_may_start(&n->rules, c)) {
+    if ((p[0] & 0xC0) == 0x80) { /* behind a rule that ends inside a character */
+        size_t bytes = charsmap_longest(becomes, &n->rules, rest);
+        if (bytes == 0)
+            *becomes = STR("\xEF\xBF\xBD");
+        return FT_MAX(bytes, (size_t)1);
+    }
+    size_t bytes = spm_char_bytes(p[0]);
+    if (rule_may_start(&n->rules, p, bytes)) {
         size_t replaced = charsmap_longest(becomes, &n->rules, rest);
         if (replaced > 0)
             return replaced;
     }
-    *becomes = str_sub(rest, 0, bytes);
-    /* Only behind a rule that ends inside a character. */
-    if (str_utf8_invalid_at(*becomes) != bytes) {
-        *becomes = replacement_char;
-        return 1;
-    }
+    *becomes = (str){rest.ptr, bytes};
     return bytes;
 }
 
@@ -206,26 +193,57 @@ static ft_status take_part(struct job *j)
     return FT_OK;
 }
 
-/* Bytes from j->at on that are copied without a look at anything but themselves. */
-static size_t copied_bytes(const struct job *j)
+/* Takes the bytes that need no look at anything but themselves, in one loop without a branch for
+ * spaces. The last one before another alphabet may begin a rule together with it. */
+static inline void copy_plain(struct job *j, bool want_origins)
 {
-    const uint8_t *p = (const uint8_t *)j->text.ptr;
-    size_t i = j->at;
-    while (i < j->text.len && j->n->copied[p[i]])
-        i++;
-    /* The last one may begin a rule together with what follows. */
-    if (i > j->at && i < j->text.len && p[i] >= 0x80)
-        i--;
-    return i - j->at;
+    const uint8_t *p = (const uint8_t *)j->text.ptr, *kind = j->n->kind;
+    struct spm_text *t = j->out;
+    size_t at = j->at, n = t->n, end = j->text.len;
+    bool after = j->after_space;
+    while (at < end && kind[p[at]] != SPM_LOOK && (at + 1 == end || p[at + 1] < 0x80)) {
+        bool space = kind[p[at]] == SPM_JOIN;
+        t->bytes[n] = p[at];
+        if (want_origins)
+            t->origins[n] = (uint32_t)at;
+        n += !(space && after);
+        after = space;
+        at++;
+    }
+    j->at = at;
+    j->after_space = after;
+    t->n = n;
 }
 
-static ft_status take_run(struct job *j, size_t n)
+/* Takes characters above 0x7F that nothing is done to. */
+static inline void copy_chars(struct job *j)
 {
-    FT_TRY(reserve(j->out, n, j->err));
-    put_run(j->out, j->text.ptr + j->at, n, j->at);
-    j->at += n;
-    j->after_space = false;
-    return FT_OK;
+    const uint8_t *p = (const uint8_t *)j->text.ptr;
+    const struct spm_normalizer *n = j->n;
+    struct spm_text *t = j->out;
+    while (j->at < j->text.len && p[j->at] >= 0xC0 && !n->user.starts[p[j->at]]) {
+        const uint8_t *c = p + j->at;
+        size_t bytes = spm_char_bytes(c[0]);
+        if (rule_may_start(&n->rules, c, bytes) ||
+            (c[0] == 0xE2 && is_space_mark((str){(const char *)c, bytes})))
+            break;
+        for (size_t i = 0; i < bytes; i++)
+            put(t, c[i], j->at);
+        j->at += bytes;
+        j->after_space = false;
+    }
+}
+
+static ft_status take_next(struct job *j)
+{
+    size_t before = j->at;
+    FT_TRY(reserve(j->out, j->text.len - j->at, j->err));
+    if (j->out->want_origins)
+        copy_plain(j, true);
+    else
+        copy_plain(j, false);
+    copy_chars(j);
+    return j->at == before ? take_part(j) : FT_OK;
 }
 
 static void skip_leading_spaces(struct job *j)
@@ -270,10 +288,8 @@ static ft_status normalize_parts(struct job *j)
     if (n->add_dummy_prefix && !n->space_is_suffix)
         FT_TRY(put_space(j, j->at));
     j->after_space = n->remove_extra_whitespaces;
-    while (j->at < j->text.len) {
-        size_t run = copied_bytes(j);
-        FT_TRY(run > 0 ? take_run(j, run) : take_part(j));
-    }
+    while (j->at < j->text.len)
+        FT_TRY(take_next(j));
     if (n->remove_extra_whitespaces)
         end = drop_trailing_spaces(j);
     if (n->add_dummy_prefix && n->space_is_suffix)
@@ -323,6 +339,5 @@ ft_status spm_normalize(struct spm_text *out, const struct spm_normalizer *n, st
         return FT_OK;
     if (n->identity && !(n->escape_whitespaces && has_space_mark(text)))
         return copy_text(out, n, text, err);
-    FT_TRY(reserve(out, text.len, err));
     return normalize_parts(&j);
 }

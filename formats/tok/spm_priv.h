@@ -21,13 +21,19 @@ struct spm_symbols {
     bool any;
 };
 
+/* What to do with a byte when an ASCII byte or the end of the text follows. */
+enum spm_byte_kind {
+    SPM_LOOK, /* something may begin with it */
+    SPM_COPY,
+    SPM_JOIN, /* a space: copied unless it follows another */
+};
+
 struct spm_normalizer {
     struct charsmap rules; /* .units NULL = none */
     struct spm_symbols user;
     bool add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces, space_is_suffix;
-    /* Bytes that are copied as they are when an ASCII byte or the end of the text follows. */
-    bool copied[256];
-    bool identity; /* all text without a space mark is copied */
+    uint8_t kind[256]; /* enum spm_byte_kind */
+    bool identity;     /* all text without a space mark is copied */
 };
 
 /* How a piece of type UNUSED is taken apart again. */

@@ -14,7 +14,7 @@ enum {
     MAX_MATCHES = 64, /* SentencePiece looks at no more prefixes in one place */
 };
 
-#define FREE  UINT32_MAX
+#define FREE   UINT32_MAX
 #define NOBODY (UINT32_MAX - 1) /* parent of the root */
 
 /* Keys [from, to) share the bytes above `depth`; their node is known. */
@@ -26,8 +26,8 @@ struct builder {
     struct spm_trie_node *nodes;
     size_t n_nodes, cap;
     uint32_t *prev, *next; /* the free places form a ring */
-    uint32_t first_free; /* FREE = none */
-    struct span *queue;  /* [n_spans] */
+    uint32_t first_free;   /* FREE = none */
+    struct span *queue;    /* [n_spans] */
     const struct spm_trie_key *keys;
     ft_error *err;
 };

@@ -54,6 +54,12 @@ static inline float unigram_begin(float sum)
     return sum < -100000.0f || sum > 100000.0f ? 0.0f : sum;
 }
 
+/* What a chosen piece, or unk, adds to SentencePiece's sum. */
+static inline float unigram_score(const struct unigram *u, int32_t id)
+{
+    return id == u->unk ? u->unk_score : u->scores[id];
+}
+
 /* Hugging Face: sums of type double, from zero for each text, by exact_scores. */
 FT_NODISCARD ft_status unigram_run_exact(const struct unigram *u, struct unigram_work *w, str text,
                                          ft_error *err);
