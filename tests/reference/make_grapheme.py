@@ -65,6 +65,8 @@ def classes():
         name = next((name for name, p in patterns if p.fullmatch(chr(c))), None)
         if (name in JOINING and c not in joins) or (name == "PICTURE" and c not in picture):
             name = None
+        elif name is None and c in picture and c not in joins:
+            name = "PICTURE"
         elif name not in JOINING and c in joins:
             sys.exit(f"U+{c:04X} is {name}, but tokenizers joins it to the character before")
         yield name
