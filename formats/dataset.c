@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/dataset.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -17,6 +18,8 @@ struct split {
 
 struct dataset {
     struct manifest manifest;
+    const char *dir;     /* in the manifest's arena */
+    hash128 fingerprint; /* of the manifest and of a plan in use */
     struct split splits[SPLITS];
 };
 
@@ -81,6 +84,10 @@ ft_status dataset_open(struct dataset **out, const char *dir, ft_error *err)
     *out = NULL;
     FT_TRY(mem_new(&d, 1, sizeof *d, "a data set", err));
     ft_status st = manifest_load(&d->manifest, dir, err);
+    d->fingerprint = d->manifest.fingerprint;
+    d->dir = st == FT_OK ? arena_cstr(&d->manifest.arena, str_from(dir)) : NULL;
+    if (st == FT_OK && d->dir == NULL)
+        st = ft_fail_memory(err, strlen(dir), "a path");
     for (int s = 0; s < SPLITS && st == FT_OK; s++)
         st = open_split(&d->splits[s], &d->manifest, (enum dataset_split)s, dir, err);
     if (st == FT_OK)
@@ -114,7 +121,7 @@ const struct manifest *dataset_manifest(const struct dataset *d)
 
 hash128 dataset_fingerprint(const struct dataset *d)
 {
-    return d->manifest.fingerprint;
+    return d->fingerprint;
 }
 
 hash128 dataset_tokenizer_fingerprint(const struct dataset *d)
@@ -185,6 +192,83 @@ const uint32_t *dataset_pack(const struct dataset *d, enum dataset_split s, uint
         return samples;
     *n = 0;
     return NULL;
+}
+
+/* --- plans of parts, and plans made later ---------------------------------------------------- */
+
+const struct packs *dataset_plan(const struct dataset *d, enum dataset_split s)
+{
+    return &d->splits[s].packs;
+}
+
+bool dataset_has_parts(const struct dataset *d, enum dataset_split s)
+{
+    return d->splits[s].packs.parts != NULL;
+}
+
+const struct pack_part *dataset_pack_parts(const struct dataset *d, enum dataset_split s,
+                                           uint64_t b, size_t *n)
+{
+    const struct packs *p = &d->splits[s].packs;
+    FT_ASSERT(b < p->n_bins);
+    const struct pack_part *parts = packs_bin_parts(p, (uint32_t)b, n);
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < *n; i++) {
+        uint32_t in_sample = dataset_sample_info(d, s, parts[i].sample).n_tokens;
+        tokens += parts[i].n_tokens;
+        if (parts[i].from + parts[i].n_tokens > in_sample || tokens > p->fullest)
+            *n = 0;
+    }
+    return *n == 0 ? NULL : parts;
+}
+
+ft_status dataset_plan_path(const char **out, struct arena *a, const char *dir, const char *name,
+                            ft_error *err)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    char file[128];
+    if (name[0] == '\0' || name[strspn(name, allowed)] != '\0' || strlen(name) > 100)
+        return ft_fail(err, FT_EUSAGE,
+                       "the name of a plan: '%s' is not made of letters, digits, '.', '_' and '-'",
+                       name);
+    snprintf(file, sizeof file, "train-%s.packs", name);
+    *out = path_join(a, dir, file);
+    return *out == NULL ? ft_fail_memory(err, strlen(dir), "a path") : FT_OK;
+}
+
+static ft_status check_plan(const struct packs *p, const struct dataset *d, const char *path,
+                            ft_error *err)
+{
+    if (p->version == PACKS_PLAN_VERSION && hash128_eq(p->data, d->manifest.fingerprint) &&
+        p->n_samples == d->manifest.splits[SPLIT_TRAIN].info.n_samples)
+        return FT_OK;
+    return ft_fail(err, FT_EFORMAT,
+                   "%s: belongs to another data set, or to this one before it was built again; "
+                   "make it anew with ftprep pack",
+                   path);
+}
+
+ft_status dataset_use_plan(struct dataset *d, const char *name, ft_error *err)
+{
+    struct split_info *info = &d->manifest.splits[SPLIT_TRAIN].info;
+    struct packs plan;
+    const char *path;
+    FT_TRY(dataset_plan_path(&path, &d->manifest.arena, d->dir, name, err));
+    FT_TRY(packs_open(&plan, path, err));
+    ft_status st = check_plan(&plan, d, path, err);
+    if (st != FT_OK) {
+        packs_close(&plan);
+        return st;
+    }
+    const hash128 both[] = {d->manifest.fingerprint, hash128_of(plan.map.data, PACKS_PLAN_BYTES)};
+    d->fingerprint = hash128_of(both, sizeof both);
+    packs_close(&d->splits[SPLIT_TRAIN].packs);
+    d->splits[SPLIT_TRAIN].packs = plan;
+    info->n_packs = plan.n_bins;
+    info->pack_length = plan.length;
+    info->longest_pack = plan.fullest;
+    return FT_OK;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #ifndef FORMATS_DATASET_H
 #define FORMATS_DATASET_H
 
+#include "common/arena.h"
 #include "common/hash.h"
 
 enum dataset_split { SPLIT_TRAIN, SPLIT_EVAL, SPLITS };
@@ -13,8 +14,8 @@ extern const char *const split_names[SPLITS];
 struct dataset;
 
 FT_NODISCARD ft_status dataset_open(struct dataset **out, const char *dir, ft_error *err);
-void dataset_close(struct dataset *d);                          /* NULL is fine */
-hash128 dataset_fingerprint(const struct dataset *d);           /* hash of the manifest's content */
+void dataset_close(struct dataset *d);                /* NULL is fine */
+hash128 dataset_fingerprint(const struct dataset *d); /* of the manifest, and of a plan in use */
 hash128 dataset_tokenizer_fingerprint(const struct dataset *d); /* tok_fingerprint at build time */
 const char *dataset_template(const struct dataset *d);          /* chat template name */
 int64_t dataset_vocab(const struct dataset *d);
@@ -46,6 +47,24 @@ const char *dataset_source_path(const struct dataset *d, uint32_t source);
  * index is damaged there (the bin would not fit): an error for the caller to report, as the plan is
  * mapped and only what is asked for is checked. */
 const uint32_t *dataset_pack(const struct dataset *d, enum dataset_split s, uint64_t b, size_t *n);
+
+/* A plan made later by `ftprep pack` takes the place of the data set's own plan of the training
+ * part. From then on dataset_fingerprint covers it. FT_EFORMAT when it is damaged or belongs to
+ * another data set. */
+FT_NODISCARD ft_status dataset_use_plan(struct dataset *d, const char *name, ft_error *err);
+/* The bins of such a plan may hold parts of samples; then dataset_pack asserts and these are asked
+ * for instead. Each part lies inside its sample. */
+struct pack_part; /* formats/packs.h */
+bool dataset_has_parts(const struct dataset *d, enum dataset_split s);
+const struct pack_part *dataset_pack_parts(const struct dataset *d, enum dataset_split s,
+                                           uint64_t b, size_t *n);
+/* The plan in use, for what is stored in it besides. */
+struct packs;
+const struct packs *dataset_plan(const struct dataset *d, enum dataset_split s);
+/* "<dir>/train-<name>.packs" in the arena; FT_EUSAGE when the name is not made of letters, digits,
+ * '.', '_' and '-'. */
+FT_NODISCARD ft_status dataset_plan_path(const char **out, struct arena *a, const char *dir,
+                                         const char *name, ft_error *err);
 
 /* Reads samples: decompresses a block, checks its XXH3 once, keeps the last few blocks. One reader
  * per thread. */

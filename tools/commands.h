@@ -9,6 +9,7 @@ extern const struct command cmd_build;
 extern const struct command cmd_check;
 extern const struct command cmd_inspect;
 extern const struct command cmd_stats;
+extern const struct command cmd_pack;
 extern const struct command cmd_verify;
 extern const struct command cmd_templates;
 extern const struct command cmd_quantize;

@@ -11,6 +11,7 @@ int main(int argc, char **argv)
         cmd_build,
         cmd_inspect,
         cmd_stats,
+        cmd_pack,
         cmd_verify,
         cmd_quantize,
         cmd_export,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/rng.h"
 
 enum { NONE = UINT32_MAX };
 
@@ -78,9 +79,16 @@ static uint32_t find_room(const struct room_index *x, uint32_t need)
     return (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(x->used[word]);
 }
 
-/* Sample indices from the longest to the shortest, ties by index: one counting sort. */
+/* The i-th sample of the order to start from: shuffled, or as stored when seed is NULL. */
+static uint32_t sample_at(const uint64_t *seed, size_t n, size_t i)
+{
+    return (uint32_t)(seed == NULL ? i : rng_permute(*seed, 0, n, i));
+}
+
+/* Sample indices from the longest to the shortest, ties in the starting order: one counting sort.
+ */
 static ft_status sort_by_length(uint32_t *order, const uint32_t *lengths, size_t n,
-                                uint32_t capacity, ft_error *err)
+                                uint32_t capacity, const uint64_t *seed, ft_error *err)
 {
     uint32_t *from; /* [length]: where the samples of that length go next */
     FT_TRY(mem_new(&from, (size_t)capacity + 1, sizeof *from, "the pack plan", err));
@@ -94,8 +102,10 @@ static ft_status sort_by_length(uint32_t *order, const uint32_t *lengths, size_t
         from[length] = start;
         start += count;
     }
-    for (size_t i = 0; i < n; i++)
-        order[from[lengths[i]]++] = (uint32_t)i;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sample = sample_at(seed, n, i);
+        order[from[lengths[sample]]++] = sample;
+    }
     mem_free(from);
     return FT_OK;
 }
@@ -131,18 +141,21 @@ static ft_status collect(struct packs *out, uint32_t *samples, const uint32_t *b
     return FT_OK;
 }
 
-ft_status pack_plan(struct packs *out, const uint32_t *lengths, size_t n, uint32_t capacity,
-                    ft_error *err)
+static ft_status plan(struct packs *out, const uint32_t *lengths, size_t n, uint32_t capacity,
+                      const uint64_t *seed, ft_error *err)
 {
     struct room_index x = {0};
     uint32_t *order = NULL, *bin_of = NULL;
     ft_status st;
     FT_ASSERT(n <= UINT32_MAX);
-    *out = (struct packs){.n_samples = (uint32_t)n, .length = capacity};
+    *out = (struct packs){.version = PACKS_VERSION,
+                          .n_samples = (uint32_t)n,
+                          .n_entries = (uint32_t)n,
+                          .length = capacity};
     FT_GOTO(mem_new(&order, n, sizeof *order, "the pack plan", err));
     FT_GOTO(mem_new(&bin_of, n, sizeof *bin_of, "the pack plan", err));
     FT_GOTO(room_index_create(&x, capacity, n, err));
-    FT_GOTO(sort_by_length(order, lengths, n, capacity, err));
+    FT_GOTO(sort_by_length(order, lengths, n, capacity, seed, err));
     out->n_bins = place(bin_of, &x, order, lengths, n, capacity);
     out->fullest = n == 0 ? 0 : capacity - find_room(&x, 0);
     FT_GOTO(collect(out, order, bin_of, err)); /* order is no longer needed: its memory is reused */
@@ -155,9 +168,118 @@ out:
     return st;
 }
 
+ft_status pack_plan(struct packs *out, const uint32_t *lengths, size_t n, uint32_t capacity,
+                    ft_error *err)
+{
+    return plan(out, lengths, n, capacity, NULL, err);
+}
+
+ft_status pack_plan_shuffled(struct packs *out, const uint32_t *lengths, size_t n,
+                             uint32_t capacity, uint64_t seed, ft_error *err)
+{
+    FT_TRY(plan(out, lengths, n, capacity, &seed, err));
+    out->version = PACKS_PLAN_VERSION;
+    out->shuffled = true;
+    out->seed = seed;
+    return FT_OK;
+}
+
+/* --- concatenate and chop -------------------------------------------------------------------- */
+
+struct chopper {
+    struct pack_part *parts;
+    uint32_t *starts;
+    uint32_t n_parts, n_bins, room; /* room of the open bin, the last of n_bins */
+    uint32_t capacity;
+};
+
+static void chop_sample(struct chopper *c, uint32_t sample, uint32_t length)
+{
+    for (uint32_t from = 0; from < length;) {
+        if (c->room == 0) {
+            c->starts[c->n_bins++] = c->n_parts;
+            c->room = c->capacity;
+        }
+        uint32_t n = FT_MIN(length - from, c->room);
+        c->parts[c->n_parts++] = (struct pack_part){.sample = sample, .from = from, .n_tokens = n};
+        c->room -= n;
+        from += n;
+    }
+}
+
+ft_status pack_chop(struct packs *out, const uint32_t *lengths, size_t n, uint32_t capacity,
+                    const uint64_t *seed, ft_error *err)
+{
+    struct chopper c = {.capacity = capacity};
+    uint64_t n_tokens = 0, n_bins, n_parts;
+    ft_status st;
+    *out = (struct packs){0};
+    for (size_t i = 0; i < n; i++)
+        n_tokens += lengths[i];
+    n_bins = (n_tokens + capacity - 1) / capacity;
+    n_parts = n + n_bins; /* each border cuts one sample at most */
+    if (n_parts > UINT32_MAX)
+        return ft_fail(err, FT_ELIMIT, "%llu parts of samples, a plan holds at most %u",
+                       (unsigned long long)n_parts, UINT32_MAX);
+    FT_GOTO(mem_new(&c.parts, n_parts, sizeof *c.parts, "the pack plan", err));
+    FT_GOTO(mem_new(&c.starts, n_bins + 1, sizeof *c.starts, "the pack plan", err));
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sample = sample_at(seed, n, i);
+        FT_ASSERT(lengths[sample] >= 1);
+        chop_sample(&c, sample, lengths[sample]);
+    }
+    c.starts[c.n_bins] = c.n_parts;
+    *out = (struct packs){.version = PACKS_PLAN_VERSION,
+                          .n_bins = c.n_bins,
+                          .n_samples = (uint32_t)n,
+                          .n_entries = c.n_parts,
+                          .length = capacity,
+                          .fullest = c.n_bins == 1 ? capacity - c.room
+                                     : n == 0      ? 0
+                                                   : capacity,
+                          .starts = c.starts,
+                          .parts = c.parts,
+                          .shuffled = seed != NULL,
+                          .seed = seed != NULL ? *seed : 0};
+    return FT_OK;
+out:
+    mem_free(c.parts);
+    mem_free(c.starts);
+    return st;
+}
+
+void pack_drop_untrained(struct packs *p)
+{
+    uint32_t *starts = (uint32_t *)(uintptr_t)p->starts;
+    struct pack_part *parts = (struct pack_part *)(uintptr_t)p->parts;
+    uint32_t n_bins = 0, n_parts = 0;
+    p->fullest = 0;
+    for (uint32_t b = 0, from = 0; b < p->n_bins; b++) {
+        uint32_t to = starts[b + 1], n_tokens = 0, n_trained = 0;
+        starts[n_bins] = n_parts;
+        for (uint32_t i = from; i < to; i++) {
+            n_tokens += parts[i].n_tokens;
+            n_trained += parts[i].n_trained;
+            parts[n_parts + i - from] = parts[i];
+        }
+        if (n_trained > 0) {
+            n_bins++;
+            n_parts += to - from;
+            p->fullest = FT_MAX(p->fullest, n_tokens);
+        } else {
+            p->untrained += n_tokens;
+        }
+        from = to;
+    }
+    starts[n_bins] = n_parts;
+    p->n_bins = n_bins;
+    p->n_entries = n_parts;
+}
+
 void pack_free(struct packs *p)
 {
     mem_free((void *)(uintptr_t)p->starts);
     mem_free((void *)(uintptr_t)p->samples);
+    mem_free((void *)(uintptr_t)p->parts);
     *p = (struct packs){0};
 }

@@ -8,10 +8,10 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "formats/manifest.h"
-#include "formats/packs.h"
 #include "formats/shard.h"
 #include "formats/tok/tok.h"
 #include "tools/sink.h"
+#include "tools/verify_packs.h"
 
 /* --- files ----------------------------------------------------------------------------------- */
 
@@ -169,57 +169,6 @@ out:
     return st;
 }
 
-/* --- packs ----------------------------------------------------------------------------------- */
-
-static ft_status check_bins(const struct dataset *d, enum dataset_split s, uint8_t *seen,
-                            ft_error *err)
-{
-    const struct split_info *info = dataset_split(d, s);
-    uint64_t covered = 0, fullest = 0;
-    for (uint64_t b = 0; b < info->n_packs; b++) {
-        size_t n;
-        uint64_t tokens = 0;
-        const uint32_t *bin = dataset_pack(d, s, b, &n);
-        if (bin == NULL)
-            return ft_fail(err, FT_EFORMAT, "pack %" PRIu64 " is damaged or longer than %" PRIu32,
-                           b, info->longest_pack);
-        for (size_t k = 0; k < n; k++) {
-            if (seen[bin[k]] != 0)
-                return ft_fail(err, FT_EFORMAT,
-                               "pack %" PRIu64 ": sample %" PRIu32 " is in another pack already", b,
-                               bin[k]);
-            seen[bin[k]] = 1;
-            tokens += dataset_sample_info(d, s, bin[k]).n_tokens;
-        }
-        covered += n;
-        fullest = FT_MAX(fullest, tokens);
-    }
-    if (fullest != info->longest_pack)
-        return ft_fail(err, FT_EFORMAT,
-                       "the fullest pack has %" PRIu64 " tokens, the plan says %" PRIu32, fullest,
-                       info->longest_pack);
-    if (covered != info->n_samples)
-        return ft_fail(err, FT_EFORMAT, "%" PRIu64 " of %" PRIu64 " samples are in no pack",
-                       info->n_samples - covered, info->n_samples);
-    return FT_OK;
-}
-
-static ft_status check_packs(const struct dataset *d, ft_error *err)
-{
-    for (int s = 0; s < SPLITS; s++) {
-        const struct split_info *info = dataset_split(d, (enum dataset_split)s);
-        uint8_t *seen;
-        if (info->n_packs == 0)
-            continue;
-        FT_TRY(mem_new(&seen, info->n_samples, 1, "the check of packs", err));
-        ft_status st = check_bins(d, (enum dataset_split)s, seen, err);
-        mem_free(seen);
-        if (st != FT_OK)
-            return ft_wrap(err, "%s", split_names[s]);
-    }
-    return FT_OK;
-}
-
 /* --- the report ------------------------------------------------------------------------------ */
 
 static ft_status check_report(const struct manifest *m, ft_error *err)
@@ -252,7 +201,9 @@ ft_status verify_dataset(const char *dir, ft_error *err)
     if (st == FT_OK)
         st = check_samples(d, err);
     if (st == FT_OK)
-        st = check_packs(d, err);
+        st = verify_packs(d, err);
+    if (st == FT_OK)
+        st = verify_plans(dir, err);
     if (st != FT_OK)
         st = ft_wrap(err, "%s", dir);
 out:

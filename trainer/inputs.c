@@ -119,6 +119,8 @@ ft_status inputs_open(struct inputs *out, struct run_config *c, ft_error *err)
     train_options_adapter(&out->adapter, o);
     FT_TRY(nf4_file_open(&out->base, o->base.path, err));
     FT_TRY(dataset_open(&out->data, o->data.path, err));
+    if (o->data.plan != NULL)
+        FT_TRY(dataset_use_plan(out->data, o->data.plan, err));
     out->adapter.base_name = arena_cstr(&out->arena, nf4_file_source(out->base));
     if (out->adapter.base_name == NULL)
         return ft_fail_memory(err, nf4_file_source(out->base).len, "a name");

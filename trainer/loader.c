@@ -25,6 +25,7 @@ struct loader {
 
     struct step_batch batch; /* points into the two arrays */
     uint64_t *samples;
+    struct pack_part *parts; /* NULL unless the plan has parts */
     size_t cap_samples;
     int64_t *micro_starts;
 
@@ -34,6 +35,10 @@ struct loader {
     int32_t *tokens; /* [max_tokens] */
     uint8_t *mask;
     int64_t *seq_starts; /* [max_tokens + 1] */
+
+    bool has_parts;
+    int32_t *whole_tokens; /* a sample that a part is taken from, [longest] */
+    uint8_t *whole_mask;
 };
 
 /* --- shape ----------------------------------------------------------------------------------- */
@@ -80,6 +85,11 @@ static ft_status allocate(struct loader *l, ft_error *err)
     FT_TRY(mem_new(&l->tokens, max_tokens, sizeof *l->tokens, "the batch", err));
     FT_TRY(mem_new(&l->mask, max_tokens, sizeof *l->mask, "the batch", err));
     FT_TRY(mem_new(&l->seq_starts, max_tokens + 1, sizeof *l->seq_starts, "the batch", err));
+    if (l->has_parts) {
+        uint32_t longest = dataset_split(l->data, SPLIT_TRAIN)->longest;
+        FT_TRY(mem_new(&l->whole_tokens, longest, sizeof *l->whole_tokens, "a sample", err));
+        FT_TRY(mem_new(&l->whole_mask, longest, sizeof *l->whole_mask, "a sample", err));
+    }
     if (l->o.mode == BATCH_GROUPED) {
         uint64_t n = FT_MIN((uint64_t)group_units(l), l->shape.n_units);
         FT_TRY(mem_new(&l->group, (size_t)n, sizeof *l->group, "length groups", err));
@@ -97,6 +107,7 @@ ft_status loader_create(struct loader **out, const struct dataset *data,
     FT_GOTO(mem_new(&l, 1, sizeof *l, "the loader", err));
     l->data = data;
     l->o = *o;
+    l->has_parts = o->mode == BATCH_PACKED && dataset_has_parts(data, SPLIT_TRAIN);
     FT_GOTO(loader_measure(&l->shape, data, o, err));
     FT_GOTO(allocate(l, err));
     *out = l;
@@ -112,6 +123,9 @@ void loader_destroy(struct loader *l)
         return;
     dataset_reader_destroy(l->reader);
     mem_free(l->samples);
+    mem_free(l->parts);
+    mem_free(l->whole_tokens);
+    mem_free(l->whole_mask);
     mem_free(l->micro_starts);
     mem_free(l->group);
     mem_free(l->tokens);
@@ -172,17 +186,32 @@ static uint64_t grouped(struct loader *l, int64_t epoch, uint64_t place)
 
 /* --- a step ---------------------------------------------------------------------------------- */
 
+static ft_status grow(void *array, size_t cap, size_t size, ft_error *err)
+{
+    void **p = array;
+    void *grown = mem_realloc(*p, cap, size);
+    if (grown == NULL)
+        return ft_fail_memory(err, cap * size, "the samples of a step");
+    *p = grown;
+    return FT_OK;
+}
+
+static ft_status reserve_sample(struct loader *l, ft_error *err)
+{
+    size_t cap = l->cap_samples * 2 + 64;
+    if ((size_t)l->batch.n_samples < l->cap_samples)
+        return FT_OK;
+    FT_TRY(grow(&l->samples, cap, sizeof *l->samples, err));
+    if (l->has_parts)
+        FT_TRY(grow(&l->parts, cap, sizeof *l->parts, err));
+    l->cap_samples = cap;
+    return FT_OK;
+}
+
 static ft_status add_sample(struct loader *l, uint64_t id, int64_t *micro_tokens, ft_error *err)
 {
     struct step_batch *b = &l->batch;
-    if ((size_t)b->n_samples == l->cap_samples) {
-        size_t cap = l->cap_samples * 2 + 64;
-        uint64_t *grown = mem_realloc(l->samples, cap, sizeof *grown);
-        if (grown == NULL)
-            return ft_fail_memory(err, cap * sizeof *grown, "the samples of a step");
-        l->samples = grown;
-        l->cap_samples = cap;
-    }
+    FT_TRY(reserve_sample(l, err));
     struct sample_info info = dataset_sample_info(l->data, SPLIT_TRAIN, id);
     *micro_tokens += info.n_tokens;
     if (info.n_tokens == 0 || *micro_tokens > l->shape.max_tokens)
@@ -193,6 +222,35 @@ static ft_status add_sample(struct loader *l, uint64_t id, int64_t *micro_tokens
     l->samples[b->n_samples++] = id;
     b->n_tokens += info.n_tokens;
     b->n_trained += info.n_trained;
+    return FT_OK;
+}
+
+static ft_status damaged_bin(uint64_t bin, ft_error *err)
+{
+    return ft_fail(err, FT_EFORMAT,
+                   "bin %" PRIu64 " of the pack plan is damaged; check the data set with "
+                   "ftprep verify",
+                   bin);
+}
+
+static ft_status add_bin_of_parts(struct loader *l, uint64_t bin, int64_t *micro_tokens,
+                                  ft_error *err)
+{
+    struct step_batch *b = &l->batch;
+    size_t n;
+    const struct pack_part *parts = dataset_pack_parts(l->data, SPLIT_TRAIN, bin, &n);
+    if (parts == NULL)
+        return damaged_bin(bin, err);
+    for (size_t i = 0; i < n; i++) {
+        FT_TRY(reserve_sample(l, err));
+        *micro_tokens += parts[i].n_tokens;
+        if (*micro_tokens > l->shape.max_tokens)
+            return damaged_bin(bin, err);
+        l->samples[b->n_samples] = parts[i].sample;
+        l->parts[b->n_samples++] = parts[i];
+        b->n_tokens += parts[i].n_tokens;
+        b->n_trained += parts[i].n_trained;
+    }
     return FT_OK;
 }
 
@@ -207,12 +265,7 @@ static ft_status add_bin(struct loader *l, uint64_t bin, int64_t *micro_tokens, 
         else
             FT_TRY(add_sample(l, ids[i], micro_tokens, err));
     }
-    if (ids == NULL || n == 0)
-        return ft_fail(err, FT_EFORMAT,
-                       "bin %" PRIu64 " of the pack plan is damaged; check the data set with "
-                       "ftprep verify",
-                       bin);
-    return FT_OK;
+    return ids == NULL || n == 0 ? damaged_bin(bin, err) : FT_OK;
 }
 
 static ft_status add_unit(struct loader *l, int64_t epoch, uint64_t place, int64_t *micro_tokens,
@@ -220,7 +273,8 @@ static ft_status add_unit(struct loader *l, int64_t epoch, uint64_t place, int64
 {
     switch (l->o.mode) {
     case BATCH_PACKED:
-        return add_bin(l, shuffled(l, epoch, place), micro_tokens, err);
+        return l->has_parts ? add_bin_of_parts(l, shuffled(l, epoch, place), micro_tokens, err)
+                            : add_bin(l, shuffled(l, epoch, place), micro_tokens, err);
     case BATCH_GROUPED:
         return add_sample(l, grouped(l, epoch, place), micro_tokens, err);
     case BATCH_SEQUENTIAL:
@@ -246,6 +300,7 @@ ft_status loader_seek(struct step_batch *out, struct loader *l, int64_t step, ft
     }
     l->micro_starts[b->n_micro] = b->n_samples;
     b->samples = l->samples;
+    b->parts = l->parts;
     *out = *b;
     return FT_OK;
 }
@@ -269,6 +324,20 @@ static ft_status read_sample(struct loader *l, struct micro_batch *b, enum datas
     return FT_OK;
 }
 
+/* Appends a part of a sample, as a sequence of its own. */
+static ft_status read_part(struct loader *l, struct micro_batch *b, const struct pack_part *part,
+                           ft_error *err)
+{
+    FT_TRY(dataset_read(l->reader, SPLIT_TRAIN, part->sample, l->whole_tokens, l->whole_mask, err));
+    memcpy(l->tokens + b->n_tokens, l->whole_tokens + part->from,
+           part->n_tokens * sizeof *l->tokens);
+    memcpy(l->mask + b->n_tokens, l->whole_mask + part->from, part->n_tokens);
+    l->mask[b->n_tokens] = 0; /* what predicted it is in another bin */
+    b->n_tokens += part->n_tokens;
+    l->seq_starts[++b->n_seqs] = b->n_tokens;
+    return FT_OK;
+}
+
 static struct micro_batch empty_batch(struct loader *l)
 {
     l->seq_starts[0] = 0;
@@ -281,7 +350,8 @@ ft_status loader_read(struct micro_batch *out, struct loader *l, int64_t i, ft_e
     FT_ASSERT(i >= 0 && i < l->batch.n_micro);
     *out = empty_batch(l);
     for (int64_t k = l->micro_starts[i]; k < l->micro_starts[i + 1]; k++)
-        FT_TRY(read_sample(l, out, SPLIT_TRAIN, l->samples[k], err));
+        FT_TRY(l->has_parts ? read_part(l, out, &l->parts[k], err)
+                            : read_sample(l, out, SPLIT_TRAIN, l->samples[k], err));
     return FT_OK;
 }
 

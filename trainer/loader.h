@@ -8,6 +8,7 @@
 #define TRAINER_LOADER_H
 
 #include "formats/dataset.h"
+#include "formats/packs.h"
 #include "trainer/model.h"
 #include "trainer/train_options.h"
 
@@ -40,6 +41,8 @@ struct step_batch {
     int64_t epoch;
     int64_t n_samples, n_tokens, n_trained;
     const uint64_t *samples; /* indices into the train split, [n_samples] */
+    /* The part of each that is meant, when the plan cuts samples; NULL = whole samples. */
+    const struct pack_part *parts;
     int64_t n_micro;
     const int64_t *micro_starts; /* [n_micro + 1] */
 };

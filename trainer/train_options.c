@@ -22,6 +22,8 @@ const struct opt train_options_table[TRAIN_OPTIONS] = {
      "base model, a .nf4 file written by ftprep quantize", true},
     {"data.path", OPT_STRING, AT(data.path), NULL, 0, 0, NULL, "DIR",
      "data set, a directory written by ftprep build", true},
+    {"data.plan", OPT_STRING, AT(data.plan), NULL, 0, 0, NULL, "NAME",
+     "pack plan made by ftprep pack, instead of the one that the data set was built with", false},
     {"lora.rank", OPT_INT, AT(lora.rank), "16", 1, 4096, NULL, "N", "rank of the adapter", false},
     {"lora.alpha", OPT_FLOAT, AT(lora.alpha), "32", 0, 1e6, NULL, "X",
      "the adapter is scaled by alpha / rank", false},
@@ -142,6 +144,8 @@ const char *train_options_no_effect(const struct train_options *v, const struct 
         return "schedule.warmup_ratio decides";
     if (key_is(o, "schedule.min_lr_ratio") && v->schedule.kind == SCHEDULE_CONSTANT)
         return "schedule.kind is constant";
+    if (key_is(o, "data.plan") && v->batch.mode != BATCH_PACKED)
+        return "batch.mode is not packed";
     if (in_section(o, "sample") && !key_is(o, "sample.prompts") && v->sample.prompts.n == 0)
         return "sample.prompts is empty";
     if ((in_section(o, "eval") || key_is(o, "checkpoint.best")) && v->no_eval_split)

@@ -23,7 +23,10 @@ struct train_options {
     } run;
     struct {
         const char *path;
-    } base, data;
+    } base;
+    struct {
+        const char *path, *plan;
+    } data;
     struct {
         int64_t rank;
         double alpha, dropout;
@@ -70,7 +73,7 @@ struct train_options {
     bool no_eval_split; /* not a key: found when the data set is opened */
 };
 
-enum { TRAIN_OPTIONS = 40 };
+enum { TRAIN_OPTIONS = 41 };
 extern const struct opt train_options_table[TRAIN_OPTIONS];
 
 /* The value names a file or directory (for run.resume: unless it is auto or never). */

@@ -6,6 +6,7 @@
 #include "common/file.h"
 #include "tests/support/check.h"
 #include "tests/support/make_dataset.h"
+#include "tools/pack.h"
 
 enum { N_TRAIN = 997, N_EVAL = 41, LONGEST_AT = 613 };
 
@@ -15,12 +16,14 @@ static struct dataset *data;
 
 static int open_data(void **state)
 {
+    static char dir[256]; /* test_path keeps four names */
     ft_error err;
+    snprintf(dir, sizeof dir, "%s", test_path("loader-data"));
     (void)state;
     for (uint32_t i = 0; i < N_TRAIN + N_EVAL; i++)
         lengths[i] = 2 + i * 2654435761u % 47;
     lengths[LONGEST_AT] = 64;
-    made = (struct made){.dir = test_path("loader-data"),
+    made = (struct made){.dir = dir,
                          .vocab = 1000,
                          .max_length = 64,
                          .lengths = lengths,
@@ -342,6 +345,102 @@ static void an_empty_train_split_is_refused(void **state)
     dataset_close(d);
 }
 
+/* Writes a chopped plan "chop" beside the data set at dir and opens the data set with it. */
+static struct dataset *open_chopped(const char *dir, const uint32_t *of, size_t n, uint32_t length)
+{
+    struct dataset *d;
+    struct packs plan;
+    struct arena a = {0};
+    const char *path;
+    ft_error err;
+    ASSERT_OK(dataset_open(&d, dir, &err));
+    ASSERT_OK(pack_chop(&plan, of, n, length, NULL, &err));
+    ASSERT_OK(pack_count_trained(&plan, d, &err));
+    pack_drop_untrained(&plan);
+    plan.data = dataset_fingerprint(d);
+    ASSERT_OK(dataset_plan_path(&path, &a, dir, "chop", &err));
+    ASSERT_OK(packs_write(path, &plan, &err));
+    ASSERT_OK(dataset_use_plan(d, "chop", &err));
+    assert_false(hash128_eq(dataset_fingerprint(d), plan.data));
+    pack_free(&plan);
+    arena_destroy(&a);
+    return d;
+}
+
+static void parts_of_samples_are_sequences_of_their_own(void **state)
+{
+    const struct loader_options o = {BATCH_PACKED, 2, 3, 5};
+    struct loader *l;
+    struct micro_batch m;
+    struct step_batch b;
+    ft_error err;
+    uint64_t n_tokens = 0, n_cut = 0;
+    (void)state;
+    struct dataset *d = open_chopped(made.dir, lengths, N_TRAIN, 20);
+    ASSERT_OK(loader_create(&l, d, &o, &err));
+    for (int64_t s = 0; n_tokens == 0 || b.epoch == 0; s++) {
+        ASSERT_OK(loader_seek(&b, l, s, &err));
+        if (b.epoch > 0)
+            break;
+        int64_t trained = 0;
+        for (int64_t i = 0; i < b.n_micro; i++) {
+            ASSERT_OK(loader_read(&m, l, i, &err));
+            assert_int_equal(m.n_seqs, b.micro_starts[i + 1] - b.micro_starts[i]);
+            for (int64_t q = 0; q < m.n_seqs; q++) {
+                const struct pack_part *p = &b.parts[b.micro_starts[i] + q];
+                int64_t at = m.seq_starts[q];
+                assert_int_equal(m.seq_starts[q + 1] - at, p->n_tokens);
+                assert_int_equal(m.trained[at], 0);
+                n_cut += p->from > 0;
+                for (uint32_t k = 0; k < p->n_tokens; k++) {
+                    assert_int_equal(m.tokens[at + k],
+                                     made_token(&made, SPLIT_TRAIN, p->sample, p->from + k));
+                    trained += m.trained[at + k];
+                }
+            }
+            n_tokens += (uint64_t)m.n_tokens;
+        }
+        assert_int_equal(trained, b.n_trained);
+    }
+    assert_true(n_cut > 0);
+    assert_int_equal(n_tokens + dataset_plan(d, SPLIT_TRAIN)->untrained,
+                     dataset_split(d, SPLIT_TRAIN)->n_tokens);
+    loader_destroy(l);
+    dataset_close(d);
+}
+
+static void a_plan_of_another_data_set_is_refused(void **state)
+{
+    const uint32_t few[] = {5, 9, 3, 7};
+    const struct made other = {.dir = test_path("loader-other"),
+                               .vocab = 100,
+                               .max_length = 16,
+                               .lengths = few,
+                               .n_train = 4};
+    struct dataset *d;
+    struct arena a = {0};
+    str plan;
+    const char *from, *to;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(dir_remove(other.dir, &err));
+    make_dataset(&other);
+    ASSERT_OK(dataset_open(&d, other.dir, &err));
+    ASSERT_FAILS(dataset_use_plan(d, "../x", &err), FT_EUSAGE, "letters, digits");
+    ASSERT_FAILS(dataset_use_plan(d, "none", &err), FT_EIO, "train-none.packs");
+    ASSERT_OK(dataset_plan_path(&from, &a, made.dir, "chop", &err));
+    ASSERT_OK(dataset_plan_path(&to, &a, other.dir, "chop", &err));
+    ASSERT_OK(file_read_all(&plan, &a, from, 1 << 20, &err));
+    ASSERT_OK(file_publish(to, plan.ptr, plan.len, &err));
+    ASSERT_FAILS(dataset_use_plan(d, "chop", &err), FT_EFORMAT, "belongs to another data set");
+    ASSERT_OK(dataset_plan_path(&from, &a, other.dir, "own", &err));
+    ASSERT_OK(file_read_all(&plan, &a, path_join(&a, other.dir, "train.packs"), 1 << 20, &err));
+    ASSERT_OK(file_publish(from, plan.ptr, plan.len, &err));
+    ASSERT_FAILS(dataset_use_plan(d, "own", &err), FT_EFORMAT, "belongs to another data set");
+    arena_destroy(&a);
+    dataset_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +456,8 @@ int main(void)
         cmocka_unit_test(batches_larger_than_the_data_are_one_step),
         cmocka_unit_test(packed_memory_follows_the_fullest_bin_not_the_room_in_it),
         cmocka_unit_test(an_empty_train_split_is_refused),
+        cmocka_unit_test(parts_of_samples_are_sequences_of_their_own),
+        cmocka_unit_test(a_plan_of_another_data_set_is_refused),
     };
     return cmocka_run_group_tests(tests, open_data, close_data);
 }
