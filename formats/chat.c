@@ -430,16 +430,34 @@ static ft_status fill_mask(struct job *j, size_t first, ft_error *err)
     return FT_OK;
 }
 
+/* Special tokens among the ids from `first` on that the template did not write. Their offsets still
+ * count from the start of the piece. */
+static size_t count_typed(const struct job *j, size_t first, const struct tok_range *literal,
+                          size_t n)
+{
+    const struct tok *tok = tok_encoder_tok(j->encoder);
+    size_t typed = 0, k = 0;
+    for (size_t i = first; i < j->ids->n; i++) {
+        size_t at = j->ids->offsets[i];
+        while (k < n && literal[k].to <= at)
+            k++;
+        typed += tok_is_special(tok, j->ids->ids[i]) && !(k < n && literal[k].from <= at);
+    }
+    return typed;
+}
+
 /* The piece up to `to`, which has the literal ranges up to `literal`. */
 static ft_status encode_piece(struct job *j, size_t to, size_t literal, ft_error *err)
 {
     str piece = str_sub(buf_view(&j->text->text), j->at, to);
     size_t first = j->ids->n, n_parse = literal - j->literal;
     const struct tok_range *parse = n_parse == 0 ? NULL : &j->text->literal[j->literal];
-    if (j->content == TOK_SPECIALS_PARSE)
+    if (j->content == TOK_SPECIALS_PARSE) {
         FT_TRY(tok_encode(j->encoder, j->ids, piece, TOK_SPECIALS_PARSE, err));
-    else
+        j->ids->n_special_text += count_typed(j, first, parse, n_parse);
+    } else {
         FT_TRY(tok_encode_ranges(j->encoder, j->ids, piece, parse, n_parse, err));
+    }
     FT_TRY(fill_mask(j, first, err));
     j->at = to;
     j->literal = literal;
@@ -457,7 +475,7 @@ ft_status chat_encode(struct tok_ids *ids, struct buf *mask, struct tok_encoder 
                       const struct chat_text *text, enum tok_specials content, ft_error *err)
 {
     struct job j = {.ids = ids, .mask = mask, .encoder = e, .text = text, .content = content};
-    ids->n = 0;
+    ids->n = ids->n_special_text = 0;
     ids->want_offsets = true;
     buf_clear(mask);
     for (size_t i = 0; i < text->n_cuts; i++) {

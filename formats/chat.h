@@ -102,7 +102,7 @@ FT_NODISCARD ft_status chat_render(struct chat_text *out, const struct chat_temp
 
 /* Encodes rendered text, replacing ids. mask[i] is 1 where token i is trained; [ids->n], owned by
  * the caller as part of `mask` (cleared first). Content specials per `content`: literal (default)
- * or parse. */
+ * or parse; ids->n_special_text counts them either way. */
 FT_NODISCARD ft_status chat_encode(struct tok_ids *ids, struct buf *mask, struct tok_encoder *e,
                                    const struct chat_text *text, enum tok_specials content,
                                    ft_error *err);

@@ -18,8 +18,9 @@ enum { MAX_BYTES = 256 << 20, MAX_NAME = 64 };
 const char *const split_names[SPLITS] = {"train", "eval"};
 const char *const row_fate_names[ROW_FATES] = {"kept", "invalid", "no_assistant", "untrained",
                                                "too_long"};
-const char *const row_note_names[ROW_NOTES] = {"trailing_messages", "empty_assistant", "cut_tokens",
-                                               "leading_messages", "merged_messages"};
+const char *const row_note_names[ROW_NOTES] = {"trailing_messages", "empty_assistant",
+                                               "cut_tokens",        "leading_messages",
+                                               "special_tokens",    "merged_messages"};
 const char *const source_use_names[] = {"train", "eval", "both"};
 
 void manifest_free(struct manifest *m)

@@ -33,6 +33,7 @@ enum row_note {
     NOTE_EMPTY_ASSISTANT, /* assistant messages without content, not trained */
     NOTE_CUT,             /* tokens cut off at max_length */
     NOTE_LEADING,         /* assistant messages in front that the template leaves out */
+    NOTE_SPECIALS,        /* special tokens spelled in the text of messages */
     NOTE_MERGED,          /* messages joined to the one before (--merge-consecutive) */
     ROW_NOTES
 };

@@ -270,6 +270,7 @@ static ft_status encode_conversation(struct worker *w, struct batch *b, struct r
     FT_TRY(chat_render(&w->text, w->p->options->chat_template, &view, false, err));
     row->notes[NOTE_LEADING] = (uint32_t)w->text.n_skipped;
     FT_TRY(chat_encode(&w->ids, &w->mask, w->encoder, &w->text, content, err));
+    row->notes[NOTE_SPECIALS] = (uint32_t)w->ids.n_special_text;
     return add_sample(w, b, row, err);
 }
 

@@ -111,9 +111,15 @@ void report_warn(const struct manifest *m)
         {"tokens were cut off at the maximum length", "token was cut off at the maximum length"},
         {"assistant messages in front of all others were left out by the template",
          "assistant message in front of all others was left out by the template"},
+        {"special tokens are spelled in messages and are ordinary text there",
+         "special token is spelled in a message and is ordinary text there"},
         {"messages were joined to the one before", "message was joined to the one before"},
     };
+    static const char *const parsed[2] = {
+        "special tokens are spelled in messages and became tokens (--content-specials parse)",
+        "special token is spelled in a message and became a token (--content-specials parse)"};
     for (int n = 0; n < ROW_NOTES; n++) {
+        bool parse = n == NOTE_SPECIALS && m->options.parse_specials;
         const struct report_line *l = &m->report.notes[n];
         struct buf place = {0};
         if (l->rows == 0)
@@ -121,7 +127,7 @@ void report_warn(const struct manifest *m)
         put_place(&place, m, &l->examples[0]);
         buf_byte(&place, '\0');
         log_warn("%" PRIu64 " %s, in %" PRIu64 " row%s; the first is %s", l->amount,
-                 what[n][l->amount == 1], l->rows, plural(l->rows),
+                 (parse ? parsed : what[n])[l->amount == 1], l->rows, plural(l->rows),
                  place.failed ? "" : (const char *)place.data);
         buf_free(&place);
     }

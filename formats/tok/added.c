@@ -196,8 +196,11 @@ bool added_next(struct added_match *out, const struct added_pass *pass, str text
         *out = (struct added_match){t, at, end, end};
         /* A match that is turned down is passed over as a whole. */
         at = end;
-        if ((t->flags & ADDED_SPECIAL) && place_of(rule, out->from, end, text.len) != INSIDE)
+        if ((t->flags & ADDED_SPECIAL) && place_of(rule, out->from, end, text.len) != INSIDE) {
+            if (rule.n_text != NULL)
+                ++*rule.n_text;
             continue;
+        }
         if ((t->flags & ADDED_SINGLE_WORD) && touches_word(text, from, to, out))
             continue;
         if (t->flags & ADDED_LSTRIP)

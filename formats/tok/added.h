@@ -54,6 +54,7 @@ struct added_rule {
      * counted from base. NULL = the text is the input. */
     const uint32_t *origin;
     size_t base, end;
+    size_t *n_text; /* counts the special tokens that are text, outside the ranges; NULL = nobody */
 };
 
 struct added_match {

@@ -403,7 +403,8 @@ static ft_status encode_normalized(struct job *j, const struct view *v, size_t f
 ft_status tok_encode_ranges(struct tok_encoder *e, struct tok_ids *out, str text,
                             const struct tok_range *parse, size_t n_parse, ft_error *err)
 {
-    struct job j = {e, out, text, {.parse = parse, .n_parse = n_parse}, err};
+    struct job j = {
+        e, out, text, {.parse = parse, .n_parse = n_parse, .n_text = &out->n_special_text}, err};
     struct view v = {(const uint8_t *)text.ptr, text.len, NULL, 0};
     size_t before = out->n;
     if (text.len > UINT32_MAX)

@@ -42,6 +42,7 @@ struct tok_ids {
     uint32_t *offsets; /* NULL unless want_offsets */
     size_t n, cap;
     bool want_offsets;
+    size_t n_special_text; /* special tokens that were met as ordinary text, added up */
 };
 void tok_ids_free(struct tok_ids *ids);
 /* Appends an id that is not encoded from text. */

@@ -76,8 +76,13 @@ def conversations(seed, n_random):
                                rng.choice(["loss", "weight"])))
             if rng.random() < 0.1:
                 m.append(message("system"))
-        if m[-1]["role"] == "assistant":
-            yield m
+        if m[-1]["role"] != "assistant":
+            continue
+        for first in m:
+            if first["role"] != "assistant":
+                break
+            first.pop("loss", None), first.pop("weight", None)  # left out: a wish to train it would be refused
+        yield m
 
 
 def as_xtuner_means(messages):

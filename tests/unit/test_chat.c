@@ -139,6 +139,33 @@ static void an_unknown_name_gets_the_list_and_the_nearest(void **state)
                  "tokenizer names none");
 }
 
+static void special_tokens_in_content_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct chat_message m[] = {MESSAGE(CHAT_USER, "a <|im_end|> b"),
+                               MESSAGE(CHAT_ASSISTANT, "<|im_start|><|endoftext|>")};
+    struct tok_encoder *e;
+    struct chat_text t = {0};
+    struct tok_ids ids = {0};
+    struct buf mask = {0};
+    ft_error err;
+    ASSERT_OK(tok_encoder_create(&e, f->tok, &err));
+    render(&t, state, m, 2, false);
+    ASSERT_OK(chat_encode(&ids, &mask, e, &t, TOK_SPECIALS_LITERAL, &err));
+    assert_int_equal(ids.n_special_text, 3);
+    size_t n = ids.n;
+    ASSERT_OK(chat_encode(&ids, &mask, e, &t, TOK_SPECIALS_PARSE, &err));
+    assert_int_equal(ids.n_special_text, 3);
+    assert_true(ids.n < n);
+    render(&t, state, m, 1, true);
+    ASSERT_OK(chat_encode(&ids, &mask, e, &t, TOK_SPECIALS_LITERAL, &err));
+    assert_int_equal(ids.n_special_text, 1);
+    chat_text_free(&t);
+    tok_ids_free(&ids);
+    buf_free(&mask);
+    tok_encoder_destroy(e);
+}
+
 static void a_template_without_tools_refuses_them(void **state)
 {
     struct fixture *f = *state;
@@ -185,6 +212,7 @@ int main(void)
         cmocka_unit_test(content_may_hold_nul),
         cmocka_unit_test(templates_are_found_by_source),
         cmocka_unit_test(an_unknown_name_gets_the_list_and_the_nearest),
+        cmocka_unit_test(special_tokens_in_content_are_counted),
         cmocka_unit_test(a_template_without_tools_refuses_them),
         cmocka_unit_test(text_ids_and_mask_equal_the_reference),
     };
