@@ -24,7 +24,8 @@ struct filter {
     struct tok_encoder *encoder;
     struct tok_ids ids;
     struct buf decoded;
-    struct buf out; /* written to standard output when it is large enough */
+    struct tok_decoding decoding; /* of the line */
+    struct buf out;               /* written to standard output when it is large enough */
     uint64_t n_lines, n_tokens, n_bytes;
 };
 
@@ -180,7 +181,7 @@ static ft_status decode_id(struct filter *f, int64_t id, ft_error *err)
         return ft_fail(err, FT_EFORMAT, "%lld is not a token id, they are 0 to %d", (long long)id,
                        tok_n_vocab(f->tok) - 1);
     int32_t id32 = (int32_t)id;
-    tok_decode(f->tok, &f->decoded, &id32, 1, f->o->skip_specials);
+    tok_decode_next(&f->decoding, f->tok, &f->decoded, id32, f->o->skip_specials);
     return FT_OK;
 }
 
@@ -216,14 +217,17 @@ static ft_status detokenize_line(struct filter *f, str line, ft_error *err)
 {
     struct json_doc *doc;
     buf_clear(&f->decoded);
+    f->decoding = (struct tok_decoding){0};
     if (!f->o->json) {
         FT_TRY(decode_words(f, line, err));
+        tok_decode_end(&f->decoding, &f->decoded);
         buf_str(&f->out, buf_view(&f->decoded));
     } else {
         FT_TRY(json_parse(&doc, "JSON", line, JSON_STRICT, err));
         ft_status st = decode_array(f, json_root(doc), err);
         json_close(doc);
         FT_TRY(st);
+        tok_decode_end(&f->decoding, &f->decoded);
         json_write_str(&f->out, buf_view(&f->decoded));
     }
     buf_byte(&f->out, '\n');

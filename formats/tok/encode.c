@@ -14,7 +14,8 @@ struct tok_encoder {
     struct cache cache;
     struct tok_model_work work;
     struct normalize_work normalize;
-    struct buf lead; /* the first pretoken of a piece with what is put in front of it */
+    struct spm_encoder *spm; /* NULL = the tokenizer is none of SentencePiece */
+    struct buf lead;         /* the first pretoken of a piece with what is put in front of it */
 };
 
 /* A text as one stage sees it. */
@@ -41,7 +42,8 @@ ft_status tok_encoder_create(struct tok_encoder **out, const struct tok *t, ft_e
     FT_TRY(mem_new(&e, 1, sizeof *e, "a tokenizer's encoder", err));
     e->tok = t;
     e->classify = classify_select(cpu_tier());
-    ft_status st = cache_init(&e->cache, err);
+    ft_status st =
+        t->spm != NULL ? spm_encoder_create(&e->spm, t->spm, err) : cache_init(&e->cache, err);
     if (st != FT_OK) {
         tok_encoder_destroy(e);
         return st;
@@ -57,6 +59,7 @@ void tok_encoder_destroy(struct tok_encoder *e)
     cache_destroy(&e->cache);
     tok_model_work_free(&e->work);
     normalize_work_free(&e->normalize);
+    spm_encoder_destroy(e->spm);
     buf_free(&e->lead);
     mem_free(e);
 }
@@ -76,7 +79,7 @@ void tok_ids_free(struct tok_ids *ids)
     *ids = (struct tok_ids){0};
 }
 
-static ft_status grow_ids(struct tok_ids *out, size_t more, ft_error *err)
+ft_status tok_ids_grow(struct tok_ids *out, size_t more, ft_error *err)
 {
     size_t cap = FT_MAX(out->n + more, FT_MAX(out->cap + out->cap / 2, (size_t)1024));
     int32_t *ids = mem_realloc(out->ids, cap, sizeof *ids);
@@ -94,15 +97,9 @@ static ft_status grow_ids(struct tok_ids *out, size_t more, ft_error *err)
     return FT_OK;
 }
 
-static inline ft_status reserve_ids(struct tok_ids *out, size_t more, ft_error *err)
-{
-    bool fits = out->cap - out->n >= more && (!out->want_offsets || out->offsets != NULL);
-    return __builtin_expect(fits, 1) ? FT_OK : grow_ids(out, more, err);
-}
-
 ft_status tok_ids_put(struct tok_ids *ids, int32_t id, uint32_t offset, ft_error *err)
 {
-    FT_TRY(reserve_ids(ids, 1, err));
+    FT_TRY(tok_ids_reserve(ids, 1, err));
     ids->ids[ids->n] = id;
     if (ids->want_offsets)
         ids->offsets[ids->n] = offset;
@@ -127,7 +124,7 @@ static inline void append_whole(struct job *j, const int32_t *ids, size_t n, siz
 static ft_status append_encoded(struct job *j, const struct bpe_work *w, size_t from)
 {
     struct tok_ids *out = j->out;
-    FT_TRY(reserve_ids(out, w->n, j->err));
+    FT_TRY(tok_ids_reserve(out, w->n, j->err));
     memcpy(out->ids + out->n, w->ids, w->n * sizeof *w->ids);
     if (out->want_offsets)
         for (size_t i = 0; i < w->n; i++)
@@ -158,7 +155,7 @@ static ft_status encode_pretoken(struct job *j, const struct view *v, size_t fro
     struct bpe_work *w = &e->work.symbols;
     const struct cache_long *hit = cache_find_long(&e->cache, p, to - from);
     if (hit != NULL) {
-        FT_TRY(reserve_ids(j->out, hit->n, j->err));
+        FT_TRY(tok_ids_reserve(j->out, hit->n, j->err));
         append_whole(j, hit->ids, hit->n, from);
         return FT_OK;
     }
@@ -201,7 +198,7 @@ static ft_status encode_batch(struct job *j, const struct view *v, size_t from,
         }
         at = ends[i];
     }
-    FT_TRY(reserve_ids(j->out, PRETOK_BATCH * CACHE_SHORT_IDS, j->err));
+    FT_TRY(tok_ids_reserve(j->out, PRETOK_BATCH * CACHE_SHORT_IDS, j->err));
     for (size_t i = 0; i < n; i++) {
         const struct cache_entry *hit = NULL;
         if (ends[i] - from <= CACHE_SHORT_BYTES)
@@ -210,7 +207,7 @@ static ft_status encode_batch(struct job *j, const struct view *v, size_t from,
             append_short(j, hit, from);
         } else {
             FT_TRY(encode_pretoken(j, v, from, ends[i]));
-            FT_TRY(reserve_ids(j->out, PRETOK_BATCH * CACHE_SHORT_IDS, j->err));
+            FT_TRY(tok_ids_reserve(j->out, PRETOK_BATCH * CACHE_SHORT_IDS, j->err));
         }
         from = ends[i];
     }
@@ -340,7 +337,7 @@ static ft_status encode_ordinary(struct job *j, const struct view *v, size_t fro
 
 static ft_status append_added(struct job *j, const struct added_match *m)
 {
-    FT_TRY(reserve_ids(j->out, 1, j->err));
+    FT_TRY(tok_ids_reserve(j->out, 1, j->err));
     j->out->ids[j->out->n] = m->token->id;
     if (j->out->want_offsets)
         j->out->offsets[j->out->n] = (uint32_t)m->from;
@@ -400,6 +397,12 @@ static ft_status encode_normalized(struct job *j, const struct view *v, size_t f
     return FT_OK;
 }
 
+static ft_status encode_spm(struct job *j, const struct view *v, size_t from, size_t to)
+{
+    str text = {(const char *)v->text + from, to - from};
+    return spm_encode(j->encoder->spm, j->out, text, from, j->err);
+}
+
 ft_status tok_encode_ranges(struct tok_encoder *e, struct tok_ids *out, str text,
                             const struct tok_range *parse, size_t n_parse, ft_error *err)
 {
@@ -412,8 +415,8 @@ ft_status tok_encode_ranges(struct tok_encoder *e, struct tok_ids *out, str text
                        text.len);
     if (text.len == 0)
         return FT_OK;
-    ft_status st =
-        encode_pass(&j, &v, 0, text.len, &e->tok->added.passes[0], j.rule, encode_normalized);
+    ft_status st = encode_pass(&j, &v, 0, text.len, &e->tok->added.passes[0], j.rule,
+                               e->spm != NULL ? encode_spm : encode_normalized);
     if (st != FT_OK)
         out->n = before;
     return st;

@@ -305,11 +305,16 @@ int32_t spm_pad(const struct spm *s)
     return s->pad;
 }
 
+str spm_text(const struct spm *s, int32_t id)
+{
+    return s->decoded[id];
+}
+
 /* --- decoding -----------------------------------------------------------------------------------
  */
 
 /* Whether more bytes can make the pending ones a character. */
-static bool may_complete(const struct spm_decoder *d)
+static bool may_complete(const struct tok_decoding *d)
 {
     static const uint8_t lowest_and_highest[] = {0x80, 0xBF};
     size_t need = spm_char_bytes(d->pending[0]);
@@ -325,14 +330,14 @@ static bool may_complete(const struct spm_decoder *d)
     return false;
 }
 
-static void write_bytes(struct spm_decoder *d, struct buf *out, const void *p, size_t n)
+static void write_bytes(struct tok_decoding *d, struct buf *out, const void *p, size_t n)
 {
     buf_append(out, p, n);
-    d->wrote = true;
+    d->begun = true;
 }
 
 /* Writes what is certain of the pending bytes; at the end of a run of bytes everything is. */
-static void flush_bytes(struct spm_decoder *d, struct buf *out, bool at_end)
+static void flush_bytes(struct tok_decoding *d, struct buf *out, bool at_end)
 {
     while (d->n_pending > 0 && (at_end || !may_complete(d))) {
         size_t n = spm_char_bytes(d->pending[0]);
@@ -345,12 +350,12 @@ static void flush_bytes(struct spm_decoder *d, struct buf *out, bool at_end)
     }
 }
 
-static void decode_piece(const struct spm *s, struct spm_decoder *d, struct buf *out, int32_t id)
+static void decode_piece(const struct spm *s, struct tok_decoding *d, struct buf *out, int32_t id)
 {
     const struct spm_normalizer *n = &s->normalizer;
     str text = s->decoded[id];
     bool dropped = false;
-    if (!d->started && s->file.pieces[id].type != SPM_UNKNOWN &&
+    if (!d->stripped && s->file.pieces[id].type != SPM_UNKNOWN &&
         (n->add_dummy_prefix || n->remove_extra_whitespaces) &&
         str_starts(s->file.pieces[id].text, SPM_SPACE_MARK)) {
         text = str_sub(text, 1, text.len);
@@ -358,10 +363,10 @@ static void decode_piece(const struct spm *s, struct spm_decoder *d, struct buf 
     }
     if (text.len > 0)
         write_bytes(d, out, text.ptr, text.len);
-    d->started = d->started || dropped || d->wrote;
+    d->stripped = d->stripped || dropped || d->begun;
 }
 
-void spm_decode(const struct spm *s, struct spm_decoder *d, struct buf *out, int32_t id)
+void spm_decode(const struct spm *s, struct tok_decoding *d, struct buf *out, int32_t id)
 {
     if (id < 0 || id >= s->n_vocab)
         return;
@@ -371,12 +376,12 @@ void spm_decode(const struct spm *s, struct spm_decoder *d, struct buf *out, int
         return;
     }
     flush_bytes(d, out, true);
-    d->started = d->started || d->wrote;
+    d->stripped = d->stripped || d->begun;
     if (s->file.pieces[id].type != SPM_CONTROL)
         decode_piece(s, d, out, id);
 }
 
-void spm_decode_end(struct spm_decoder *d, struct buf *out)
+void spm_decode_end(struct tok_decoding *d, struct buf *out)
 {
     flush_bytes(d, out, true);
 }

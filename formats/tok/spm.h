@@ -22,6 +22,9 @@ int32_t spm_bos(const struct spm *s);
 int32_t spm_eos(const struct spm *s);
 int32_t spm_pad(const struct spm *s);
 
+/* What a piece decodes to in the middle of a text. */
+str spm_text(const struct spm *s, int32_t id);
+
 struct spm_encoder; /* scratch and cache of one thread */
 FT_NODISCARD ft_status spm_encoder_create(struct spm_encoder **out, const struct spm *s,
                                           ft_error *err);
@@ -35,15 +38,9 @@ FT_NODISCARD ft_status spm_encode(struct spm_encoder *e, struct tok_ids *out, st
 /* The normalised text of the last spm_encode, with U+0020 for U+2581. For tests. */
 str spm_normalized(const struct spm_encoder *e);
 
-/* Decoding, id by id. Zeroed = at the beginning. */
-struct spm_decoder {
-    bool started;                  /* spaces are no longer dropped */
-    bool wrote;                    /* something was written */
-    uint8_t pending[4], n_pending; /* bytes of a character that is not complete */
-};
-/* Appends what becomes certain with this id; ids out of range give nothing. */
-void spm_decode(const struct spm *s, struct spm_decoder *d, struct buf *out, int32_t id);
-/* Appends what an incomplete character at the end becomes. */
-void spm_decode_end(struct spm_decoder *d, struct buf *out);
+/* Decoding, id by id, appends what becomes certain with this one. Control pieces give nothing. */
+void spm_decode(const struct spm *s, struct tok_decoding *d, struct buf *out, int32_t id);
+/* Appends what an incomplete character becomes. */
+void spm_decode_end(struct tok_decoding *d, struct buf *out);
 
 #endif

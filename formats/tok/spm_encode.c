@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "formats/tok/cache.h"
 #include "formats/tok/spm_priv.h"
+#include "formats/tok/tok_internal.h"
 
 struct spm_encoder {
     const struct spm *spm;
@@ -61,29 +62,6 @@ str spm_normalized(const struct spm_encoder *e)
 
 /* --- output -------------------------------------------------------------------------------------
  */
-
-static ft_status grow_ids(struct tok_ids *out, size_t more, ft_error *err)
-{
-    size_t cap = FT_MAX(out->n + more, FT_MAX(out->cap + out->cap / 2, (size_t)1024));
-    int32_t *ids = mem_realloc(out->ids, cap, sizeof *ids);
-    if (ids == NULL)
-        return ft_fail_memory(err, cap * sizeof *ids, "token ids");
-    out->ids = ids;
-    if (out->want_offsets || out->offsets != NULL) {
-        uint32_t *offsets = mem_realloc(out->offsets, cap, sizeof *offsets);
-        if (offsets == NULL)
-            return ft_fail_memory(err, cap * sizeof *offsets, "token offsets");
-        out->offsets = offsets;
-    }
-    out->cap = cap;
-    return FT_OK;
-}
-
-static inline ft_status reserve_ids(struct tok_ids *out, size_t more, ft_error *err)
-{
-    bool fits = out->cap - out->n >= more && (!out->want_offsets || out->offsets != NULL);
-    return __builtin_expect(fits, 1) ? FT_OK : grow_ids(out, more, err);
-}
 
 static uint32_t offset_of(const struct job *j, size_t at)
 {
@@ -195,7 +173,7 @@ static ft_status encode_bpe(struct job *j, size_t from, size_t to)
     struct bpe_work *w = &j->e->work;
     FT_TRY(load_symbols(w, j, from, to));
     FT_TRY(bpe_merge(&j->spm->bpe.merges, w, j->err));
-    FT_TRY(reserve_ids(j->out, 3 * (to - from), j->err));
+    FT_TRY(tok_ids_reserve(j->out, 3 * (to - from), j->err));
     for (size_t i = 0; i < w->n; i++)
         put_symbol(j, w->ids[i], w->starts[i], i + 1 < w->n ? w->starts[i + 1] : to, 0);
     return FT_OK;
@@ -207,7 +185,7 @@ static ft_status encode_bpe(struct job *j, size_t from, size_t to)
 static ft_status put_ways(struct job *j, size_t from, size_t to)
 {
     const struct unigram_work *w = &j->e->ways;
-    FT_TRY(reserve_ids(j->out, 3 * (to - from), j->err));
+    FT_TRY(tok_ids_reserve(j->out, 3 * (to - from), j->err));
     for (size_t i = 0; i < w->n; i++) {
         size_t start = from + w->starts[i], end = i + 1 < w->n ? from + w->starts[i + 1] : to;
         if (w->ids[i] == j->spm->unigram.unk) {
@@ -311,7 +289,7 @@ static ft_status encode_miss(struct job *j, size_t from, size_t to, bool unigram
     size_t n = hit->n;
     if (!accept_hit(j, &ids, &n, unigram))
         return run_unigram(j, from, to);
-    FT_TRY(reserve_ids(j->out, n, j->err));
+    FT_TRY(tok_ids_reserve(j->out, n, j->err));
     put_ids(j, ids, n, from);
     return FT_OK;
 }
@@ -349,7 +327,7 @@ static inline ft_status encode_batch(struct job *j, size_t from, const uint32_t 
         }
         at = ends[i];
     }
-    FT_TRY(reserve_ids(j->out, SPM_CUT_BATCH * CACHE_SHORT_IDS, j->err));
+    FT_TRY(tok_ids_reserve(j->out, SPM_CUT_BATCH * CACHE_SHORT_IDS, j->err));
     for (size_t i = 0; i < n; i++) {
         const struct cache_entry *hit = NULL;
         if (ends[i] - from <= CACHE_SHORT_BYTES)
@@ -361,7 +339,7 @@ static inline ft_status encode_batch(struct job *j, size_t from, const uint32_t 
         } else {
             FT_TRY(hit == NULL ? encode_miss(j, from, ends[i], unigram)
                                : run_unigram(j, from, ends[i]));
-            FT_TRY(reserve_ids(j->out, SPM_CUT_BATCH * CACHE_SHORT_IDS, j->err));
+            FT_TRY(tok_ids_reserve(j->out, SPM_CUT_BATCH * CACHE_SHORT_IDS, j->err));
         }
         from = ends[i];
     }
@@ -387,7 +365,7 @@ static ft_status encode_stretches(struct job *j, size_t from, size_t to)
 
 static ft_status put_user_symbol(struct job *j, int32_t id, size_t at)
 {
-    FT_TRY(reserve_ids(j->out, 1, j->err));
+    FT_TRY(tok_ids_reserve(j->out, 1, j->err));
     put_id(j, id, at);
     j->after_unk = false;
     return FT_OK;

@@ -339,6 +339,81 @@ ft_status spm_file_parse(struct spm_file *out, struct arena *a, str bytes, ft_er
     return FT_OK;
 }
 
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+static void put_varint(struct buf *out, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        buf_byte(out, (uint8_t)(v | 0x80));
+    buf_byte(out, (uint8_t)v);
+}
+
+static void put_number(struct buf *out, uint32_t field, uint64_t v)
+{
+    put_varint(out, field << 3 | WIRE_VARINT);
+    put_varint(out, v);
+}
+
+static void put_bytes(struct buf *out, uint32_t field, str bytes)
+{
+    put_varint(out, field << 3 | WIRE_BYTES);
+    put_varint(out, bytes.len);
+    buf_str(out, bytes);
+}
+
+static void put_piece(struct buf *out, const struct spm_piece *p)
+{
+    put_bytes(out, 1, p->text);
+    put_varint(out, 2 << 3 | WIRE_32);
+    buf_u32le(out, f32_to_bits(p->score));
+    if (p->type != SPM_NORMAL)
+        put_number(out, 3, p->type);
+}
+
+static void put_trainer(struct buf *out, const struct spm_file *f)
+{
+    put_number(out, 3, f->model_type);
+    put_number(out, 24, f->treat_whitespace_as_suffix);
+    put_number(out, 35, f->byte_fallback);
+    put_bytes(out, 44, f->unk_surface);
+    put_bytes(out, 45, f->unk_piece);
+    put_bytes(out, 46, f->bos_piece);
+    put_bytes(out, 47, f->eos_piece);
+    put_bytes(out, 48, f->pad_piece);
+}
+
+static void put_normalizer(struct buf *out, const struct spm_normalizer_spec *n)
+{
+    put_bytes(out, 1, n->name);
+    put_bytes(out, 2, n->charsmap);
+    put_number(out, 3, n->add_dummy_prefix);
+    put_number(out, 4, n->remove_extra_whitespaces);
+    put_number(out, 5, n->escape_whitespaces);
+}
+
+/* Puts what `part` holds as one field and empties it. */
+static void put_part(struct buf *out, uint32_t field, struct buf *part)
+{
+    put_bytes(out, field, buf_view(part));
+    out->failed |= part->failed;
+    buf_clear(part);
+}
+
+void spm_file_write(struct buf *out, const struct spm_file *file)
+{
+    struct buf part = {0};
+    for (size_t i = 0; i < file->n_pieces; i++) {
+        put_piece(&part, &file->pieces[i]);
+        put_part(out, 1, &part);
+    }
+    put_trainer(&part, file);
+    put_part(out, 2, &part);
+    put_normalizer(&part, &file->normalizer);
+    put_part(out, 3, &part);
+    buf_free(&part);
+}
+
 bool spm_file_looks_like(str bytes)
 {
     /* pieces = 1, length; piece = 1, length. */

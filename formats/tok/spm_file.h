@@ -5,6 +5,7 @@
 #define FORMATS_TOK_SPM_FILE_H
 
 #include "common/arena.h"
+#include "common/buf.h"
 #include "common/error.h"
 
 enum spm_model_type { SPM_UNIGRAM = 1, SPM_BPE = 2, SPM_WORD = 3, SPM_CHAR = 4 };
@@ -54,6 +55,9 @@ enum { SPM_MAX_FILE_BYTES = 128 << 20, SPM_MAX_PIECES = 1 << 21, SPM_MAX_PIECE_B
  * tokenizer is for spm_create to say. */
 FT_NODISCARD ft_status spm_file_parse(struct spm_file *out, struct arena *a, str bytes,
                                       ft_error *err);
+/* The same contents as such a file, in one fixed order: equal contents give equal bytes. Without
+ * the self tests. */
+void spm_file_write(struct buf *out, const struct spm_file *file);
 /* Whether bytes begin as such a file does: with a piece of plausible length. */
 bool spm_file_looks_like(str bytes);
 

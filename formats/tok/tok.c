@@ -281,6 +281,7 @@ void tok_close(struct tok *t)
 {
     if (t == NULL)
         return;
+    spm_destroy(t->spm);
     tok_model_destroy(&t->model);
     normalizer_destroy(&t->normalizer);
     arena_destroy(&t->arena);
@@ -318,6 +319,8 @@ static ft_status open_file(struct tok **out, const char *path, ft_error *err)
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (str_starts((str){(const char *)m.data, m.bytes}, str_from(kinds[i].magic)))
             load = kinds[i].load;
+    if (spm_file_looks_like((str){(const char *)m.data, m.bytes}))
+        load = tok_spm_load;
     file_map_close(&m);
     if (empty)
         return ft_fail(err, FT_EFORMAT, "%s: is empty, expected a tokenizer", path);
@@ -326,7 +329,7 @@ static ft_status open_file(struct tok **out, const char *path, ft_error *err)
 
 static ft_status open_directory(struct tok **out, const char *dir, ft_error *err)
 {
-    static const char *const names[] = {"tokenizer.tok", "tokenizer.json"};
+    static const char *const names[] = {"tokenizer.tok", "tokenizer.json", "tokenizer.model"};
     struct arena a = {0};
     ft_status st = FT_OK;
     size_t i = 0;
@@ -342,7 +345,9 @@ static ft_status open_directory(struct tok **out, const char *dir, ft_error *err
         }
     }
     if (i == ARRAY_LEN(names))
-        st = ft_fail(err, FT_EIO, "%s: no tokenizer.json or tokenizer.tok in this directory", dir);
+        st = ft_fail(err, FT_EIO,
+                     "%s: no tokenizer.json, tokenizer.model or tokenizer.tok in this directory",
+                     dir);
     arena_destroy(&a);
     return st;
 }
@@ -429,13 +434,25 @@ static void put_without_marks(struct buf *out, str piece)
 void tok_decode_next(struct tok_decoding *d, const struct tok *t, struct buf *out, int32_t id,
                      bool skip_specials)
 {
+    if (t->spm != NULL)
+        spm_decode(t->spm, d, out, id);
     if (id < 0 || id >= t->n_vocab || (skip_specials && t->special[id]))
         return;
+    if (t->spm != NULL) {
+        if (t->special[id])
+            buf_str(out, t->bytes[id]);
+        return;
+    }
     if (t->decoder.drop_first_marks && !d->begun)
         put_without_marks(out, t->pieces[id]);
     else
         buf_str(out, strip_start(d, &t->decoder, t->bytes[id]));
     d->begun |= t->bytes[id].ptr != NULL;
+}
+
+void tok_decode_end(struct tok_decoding *d, struct buf *out)
+{
+    spm_decode_end(d, out);
 }
 
 void tok_decode(const struct tok *t, struct buf *out, const int32_t *ids, size_t n,
@@ -444,4 +461,5 @@ void tok_decode(const struct tok *t, struct buf *out, const int32_t *ids, size_t
     struct tok_decoding d = {0};
     for (size_t i = 0; i < n; i++)
         tok_decode_next(&d, t, out, ids[i], skip_specials);
+    tok_decode_end(&d, out);
 }

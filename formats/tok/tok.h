@@ -9,8 +9,9 @@
 
 struct tok; /* immutable after load, shared by any number of threads */
 
-/* A tokenizer.json, a directory that holds one, a GGUF file, an .nf4 file, or a data set directory
- * (its tokenizer.tok). Components that cannot be reproduced exactly are refused by name. */
+/* A tokenizer.json or SentencePiece model, a directory that holds one, a GGUF file, an .nf4 file,
+ * or a data set directory (its tokenizer.tok). Components that cannot be reproduced exactly are
+ * refused by name. */
 FT_NODISCARD ft_status tok_open(struct tok **out, const char *path, ft_error *err);
 /* The compact form stored in data sets and .nf4 files. name is for messages. */
 FT_NODISCARD ft_status tok_from_blob(struct tok **out, const char *name, str blob, ft_error *err);
@@ -77,8 +78,11 @@ void tok_decode(const struct tok *t, struct buf *out, const int32_t *ids, size_t
 struct tok_decoding {
     bool begun, stripped;
     unsigned n_stripped;
+    uint8_t pending[4], n_pending; /* bytes of a character that is not complete: SentencePiece */
 };
 void tok_decode_next(struct tok_decoding *d, const struct tok *t, struct buf *out, int32_t id,
                      bool skip_specials);
+/* Appends what is still held back at the end. */
+void tok_decode_end(struct tok_decoding *d, struct buf *out);
 
 #endif

@@ -10,6 +10,9 @@ static const char MAGIC[8] = "FTTOK\r\n\x1a";
 
 enum { VERSION = 2, HEADER_BYTES = 64, TRAILER_BYTES = 8 };
 
+/* A kind beside enum tok_model_kind: behind the template comes a SentencePiece model. */
+static const uint32_t KIND_SPM = 16;
+
 static const uint32_t UNUSED = UINT32_MAX, OUTSIDE = (uint32_t)1 << 31; /* of the model */
 
 struct header {
@@ -34,7 +37,7 @@ static void put_header(struct buf *out, const struct tok *t)
     buf_u32le(out, (uint32_t)t->chat_template.len);
     buf_u32le(out, (uint32_t)t->bos);
     buf_u32le(out, (uint32_t)t->eos);
-    buf_u32le(out, t->model.kind);
+    buf_u32le(out, t->spm != NULL ? KIND_SPM : t->model.kind);
     buf_u32le(out, t->model.flags);
     buf_u32le(out, (uint32_t)t->model.unk);
     buf_u32le(out, (uint32_t)s->n_normalize);
@@ -113,9 +116,13 @@ ft_status tok_to_blob(struct buf *out, const struct tok *t, ft_error *err)
     put_header(out, t);
     put_steps(out, &t->steps);
     buf_str(out, t->chat_template);
-    put_tokens(out, t);
-    put_merges(out, &t->model);
-    put_added(out, t);
+    if (t->spm != NULL) {
+        spm_file_write(out, spm_contents(t->spm));
+    } else {
+        put_tokens(out, t);
+        put_merges(out, &t->model);
+        put_added(out, t);
+    }
     FT_TRY(buf_status(out, "a serialised tokenizer", err));
     buf_u64le(out, hash64(out->data + start, out->len - start));
     return buf_status(out, "a serialised tokenizer", err);
@@ -188,8 +195,9 @@ static ft_status read_header(struct header *h, str blob, ft_error *err)
                        "the ids of the begin, end and unknown tokens, %d, %d and %d, are not "
                        "below %u",
                        h->bos, h->eos, h->unk, h->n_vocab);
-    if (h->kind < MODEL_BPE_BYTES || h->kind > MODEL_UNIGRAM ||
-        (h->flags & ~(uint32_t)MODEL_ALL_FLAGS) || (h->marks & 0xFC) || h->marks >> 8 >= TOK_LEADS)
+    bool known = h->kind == KIND_SPM || (h->kind >= MODEL_BPE_BYTES && h->kind <= MODEL_UNIGRAM);
+    if (!known || (h->flags & ~(uint32_t)MODEL_ALL_FLAGS) || (h->marks & 0xFC) ||
+        h->marks >> 8 >= TOK_LEADS)
         return ft_fail(err, FT_EFORMAT, "this program does not know this kind of model");
     if (h->n_normalize > TOK_MAX_STEPS || h->n_stages > TOK_MAX_STEPS ||
         h->n_decode > TOK_MAX_STEPS)
@@ -409,41 +417,64 @@ static ft_status read_added(struct added_token **out, struct tok *t, struct read
     return FT_OK;
 }
 
-static ft_status read_blob(struct tok *t, str blob, ft_error *err)
+static ft_status read_model(struct tok *t, struct reader *r, const struct header *h)
+{
+    struct tok_parts parts = {0};
+    t->n_vocab = (int32_t)h->n_vocab;
+    t->bos = h->bos;
+    t->eos = h->eos;
+    t->model.kind = (enum tok_model_kind)h->kind;
+    t->model.flags = h->flags;
+    t->model.unk = h->unk;
+    t->steps.metaspace = (h->marks & 1) != 0;
+    t->steps.split = (h->marks & 2) != 0;
+    t->steps.lead = (enum tok_lead)(h->marks >> 8);
+    FT_TRY(read_steps(t, r, h));
+    FT_TRY(read_template(t, r, h));
+    FT_TRY(read_tokens(t, r));
+    FT_TRY(check_ids(t, r->err));
+    FT_TRY(read_merges(&parts.merges, t, r, h->n_merges));
+    FT_TRY(read_added(&parts.added, t, r, h->n_added));
+    parts.n_merges = h->n_merges;
+    parts.n_added = h->n_added;
+    if (r->rest.len != 0)
+        return ft_fail(r->err, FT_EFORMAT, "%zu bytes too many", r->rest.len);
+    return tok_finish(t, &parts, r->err);
+}
+
+/* The contents of a SentencePiece file say everything else. */
+static ft_status read_spm(struct tok **out, struct reader *r, const struct header *h)
+{
+    str source;
+    FT_TRY(take(&source, r, h->template_bytes, "bytes of the chat template"));
+    FT_TRY(tok_spm_parse(out, "the SentencePiece model", r->rest, r->err));
+    (*out)->bos = h->bos;
+    (*out)->eos = h->eos;
+    (*out)->chat_template = arena_str(&(*out)->arena, source);
+    if ((*out)->chat_template.ptr == NULL)
+        return ft_fail_memory(r->err, source.len, "a chat template");
+    if ((*out)->n_vocab != (int32_t)h->n_vocab)
+        return ft_fail(r->err, FT_EFORMAT, "%d tokens, expected %u", (*out)->n_vocab, h->n_vocab);
+    return FT_OK;
+}
+
+static ft_status read_blob(struct tok **out, str blob, ft_error *err)
 {
     struct header h;
-    struct tok_parts parts = {0};
     FT_TRY(check_frame(blob, err));
     FT_TRY(read_header(&h, blob, err));
     struct reader r = {str_sub(blob, HEADER_BYTES, blob.len - TRAILER_BYTES), err};
-    t->n_vocab = (int32_t)h.n_vocab;
-    t->bos = h.bos;
-    t->eos = h.eos;
-    t->model.kind = (enum tok_model_kind)h.kind;
-    t->model.flags = h.flags;
-    t->model.unk = h.unk;
-    t->steps.metaspace = (h.marks & 1) != 0;
-    t->steps.split = (h.marks & 2) != 0;
-    t->steps.lead = (enum tok_lead)(h.marks >> 8);
-    FT_TRY(read_steps(t, &r, &h));
-    FT_TRY(read_template(t, &r, &h));
-    FT_TRY(read_tokens(t, &r));
-    FT_TRY(check_ids(t, err));
-    FT_TRY(read_merges(&parts.merges, t, &r, h.n_merges));
-    FT_TRY(read_added(&parts.added, t, &r, h.n_added));
-    parts.n_merges = h.n_merges;
-    parts.n_added = h.n_added;
-    if (r.rest.len != 0)
-        return ft_fail(err, FT_EFORMAT, "%zu bytes too many", r.rest.len);
-    return tok_finish(t, &parts, err);
+    if (h.kind == KIND_SPM)
+        return read_spm(out, &r, &h);
+    FT_TRY(mem_new(out, 1, sizeof **out, "a tokenizer", err));
+    return read_model(*out, &r, &h);
 }
 
 ft_status tok_from_blob(struct tok **out, const char *name, str blob, ft_error *err)
 {
-    struct tok *t;
+    struct tok *t = NULL;
     *out = NULL;
-    FT_TRY(mem_new(&t, 1, sizeof *t, "a tokenizer", err));
-    if (read_blob(t, blob, err) != FT_OK) {
+    if (read_blob(&t, blob, err) != FT_OK) {
         tok_close(t);
         return ft_wrap(err, "%s", name);
     }

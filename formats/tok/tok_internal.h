@@ -10,6 +10,7 @@
 #include "formats/tok/decode.h"
 #include "formats/tok/normalize.h"
 #include "formats/tok/pretok.h"
+#include "formats/tok/spm.h"
 #include "formats/tok/tok.h"
 #include "formats/tok/tok_model.h"
 
@@ -54,6 +55,8 @@ struct tok {
     double *scores;    /* [n_vocab] of Unigram, NULL otherwise */
     struct tok_steps steps;
     struct tok_model model;
+    struct spm *spm; /* a SentencePiece model: all between the added tokens and the ids, instead of
+                        scores, steps and model; NULL otherwise */
     struct added added;
     int32_t bos, eos; /* -1 = none */
     str chat_template;
@@ -81,6 +84,14 @@ struct tok_parts {
 /* Builds the derived parts from n_vocab, pieces, in_model, scores, steps, the fields of model that
  * files give, merges and added tokens. */
 FT_NODISCARD ft_status tok_finish(struct tok *t, const struct tok_parts *parts, ft_error *err);
+
+/* Room for `more` ids at the end. */
+FT_NODISCARD ft_status tok_ids_grow(struct tok_ids *ids, size_t more, ft_error *err);
+static inline ft_status tok_ids_reserve(struct tok_ids *ids, size_t more, ft_error *err)
+{
+    bool fits = ids->cap - ids->n >= more && (!ids->want_offsets || ids->offsets != NULL);
+    return __builtin_expect(fits, 1) ? FT_OK : tok_ids_grow(ids, more, err);
+}
 
 /* Collects what a file says, by strings. Errors do not name the file: callers wrap them. The caller
  * sets steps, bos, eos, chat_template and the model's kind, flags and unk in b->tok. */
@@ -137,10 +148,17 @@ FT_NODISCARD ft_status tok_builder_finish(struct tok **out, struct tok_builder *
 FT_NODISCARD ft_status tok_json_steps(bool *byte_level, struct tok_builder *b, const json *root,
                                       ft_error *err);
 
+/* A tokenizer around a SentencePiece model. Its control pieces are the special tokens; bos and eos
+ * are those of the file. chat_template may be set afterwards. */
+FT_NODISCARD ft_status tok_spm_make(struct tok **out, const struct spm_file *file, ft_error *err);
+
 /* Loaders behind tok_open; messages start with the path. */
 FT_NODISCARD ft_status tok_json_load(struct tok **out, const char *path, ft_error *err);
 /* The text of a tokenizer.json alone; name is for messages. */
 FT_NODISCARD ft_status tok_json_parse(struct tok **out, const char *name, str text, ft_error *err);
+FT_NODISCARD ft_status tok_spm_load(struct tok **out, const char *path, ft_error *err);
+/* The bytes of a .model file; name is for messages. */
+FT_NODISCARD ft_status tok_spm_parse(struct tok **out, const char *name, str bytes, ft_error *err);
 FT_NODISCARD ft_status tok_gguf_load(struct tok **out, const char *path, ft_error *err);
 FT_NODISCARD ft_status tok_blob_load(struct tok **out, const char *path, ft_error *err);
 
