@@ -244,7 +244,7 @@ static void neighbour_files_give_template_and_ends(void **state)
     (void)state;
     ASSERT_OK(dir_remove(dir, &err));
     ASSERT_OK(dir_create(dir, &err));
-    ASSERT_FAILS(tok_open(&t, dir, &err), FT_EIO, "no tokenizer.json or tokenizer.tok");
+    ASSERT_FAILS(tok_open(&t, dir, &err), FT_EIO, "no tokenizer.json, tokenizer.model or tokenizer.tok");
     ASSERT_OK(file_publish(path_join(&a, dir, "tokenizer.json"), BASE, strlen(BASE), &err));
     ASSERT_OK(tok_open(&t, dir, &err));
     assert_int_equal(tok_bos(t), -1);
