@@ -77,8 +77,20 @@ static size_t char_bytes(uint8_t lead)
     return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
+/* The commonest case: nothing is done to an ASCII character before another one. */
+static bool is_plain(const struct charsmap *m, str text)
+{
+    uint8_t c = (uint8_t)text.ptr[0];
+    return c < 0x80 && c != '\r' && charsmap_plain(m, c) &&
+           (text.len == 1 || (uint8_t)text.ptr[1] < 0x80);
+}
+
 size_t charsmap_next(str *becomes, size_t *single, const struct charsmap *m, str text)
 {
+    if (*single == 0 && is_plain(m, text)) {
+        *becomes = str_sub(text, 0, 1);
+        return 1;
+    }
     if (*single == 0) {
         size_t bytes = grapheme_bytes(text);
         if (bytes <= SHORT_CLUSTER && find(becomes, m, str_sub(text, 0, bytes), true) > 0)

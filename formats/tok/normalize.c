@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "formats/tok/charsmap.h"
 #include "formats/tok/normalize_priv.h"
 #include "formats/tok/unicode.h"
 
@@ -110,6 +111,49 @@ static ft_status strip(bool *changed, struct normalize_pass *p)
     return *changed ? normalize_copy(p, from, to) : FT_OK;
 }
 
+/* --- Precompiled ------------------------------------------------------------------------------
+ */
+
+struct precompiled {
+    struct arena arena;
+    struct charsmap rules;
+};
+
+static void destroy_precompiled(struct precompiled *c)
+{
+    if (c == NULL)
+        return;
+    arena_destroy(&c->arena);
+    mem_free(c);
+}
+
+static ft_status compile_precompiled(void **out, const struct normalize_step *step, ft_error *err)
+{
+    struct precompiled *c;
+    FT_TRY(mem_new(&c, 1, sizeof *c, "a normalizer", err));
+    ft_status st = charsmap_init(&c->rules, &c->arena, step->content, err);
+    if (st != FT_OK) {
+        destroy_precompiled(c);
+        return ft_wrap(err, "the normalizer Precompiled");
+    }
+    *out = c;
+    return FT_OK;
+}
+
+static ft_status precompiled(bool *changed, struct normalize_pass *p)
+{
+    const struct precompiled *c = p->compiled;
+    size_t at = 0, single = 0;
+    while (at < p->in.len) {
+        str becomes;
+        size_t n = charsmap_next(&becomes, &single, &c->rules, str_sub(p->in, at, p->in.len));
+        *changed |= becomes.ptr != p->in.ptr + at;
+        FT_TRY(normalize_put(p, becomes.ptr, becomes.len, at));
+        at += n;
+    }
+    return FT_OK;
+}
+
 /* --- the list of steps ------------------------------------------------------------------------
  */
 
@@ -127,7 +171,7 @@ static const struct {
     [NORMALIZE_NFKD] = {"NFKD", NULL},
     [NORMALIZE_LOWERCASE] = {"Lowercase", NULL},
     [NORMALIZE_STRIP_ACCENTS] = {"StripAccents", NULL},
-    [NORMALIZE_PRECOMPILED] = {"Precompiled", NULL},
+    [NORMALIZE_PRECOMPILED] = {"Precompiled", precompiled},
 };
 
 ft_status normalizer_init(struct normalizer *out, const struct normalize_step *steps, size_t n,
@@ -141,11 +185,19 @@ ft_status normalizer_init(struct normalizer *out, const struct normalize_step *s
         if (steps[i].kind == NORMALIZE_REPLACE && steps[i].pattern.len == 0)
             return ft_fail(err, FT_EFORMAT, "the normalizer Replace needs a pattern");
     }
+    FT_TRY(mem_new(&out->compiled, n, sizeof *out->compiled, "a normalizer", err));
+    for (size_t i = 0; i < n; i++)
+        if (steps[i].kind == NORMALIZE_PRECOMPILED)
+            FT_TRY(compile_precompiled(&out->compiled[i], &steps[i], err));
     return FT_OK;
 }
 
 void normalizer_destroy(struct normalizer *n)
 {
+    for (size_t i = 0; i < n->n && n->compiled != NULL; i++)
+        if (n->steps[i].kind == NORMALIZE_PRECOMPILED)
+            destroy_precompiled(n->compiled[i]);
+    mem_free(n->compiled);
     *n = (struct normalizer){0};
 }
 
@@ -164,7 +216,8 @@ ft_status normalize(const struct normalize_text **out, struct normalize_work *w,
 {
     const struct normalize_text *now = NULL;
     for (size_t i = 0; i < n->n; i++) {
-        struct normalize_pass p = {.step = &n->steps[i], .in = text, .work = w, .err = err};
+        struct normalize_pass p = {
+            .step = &n->steps[i], .compiled = n->compiled[i], .in = text, .work = w, .err = err};
         bool changed = false;
         if (now != NULL) {
             p.in = (str){(const char *)now->bytes, now->n};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base64.h"
 #include "formats/json.h"
 #include "formats/tok/tok_internal.h"
 
@@ -107,6 +108,24 @@ static ft_status read_strip(struct reader *r, const json *c, const char *path)
                                  r->err);
 }
 
+static ft_status read_precompiled(struct reader *r, const json *c, const char *path)
+{
+    struct buf bytes = {0};
+    str text;
+    FT_TRY(need_str(&text, r, c, "precompiled_charsmap", path));
+    bool valid = base64_decode(&bytes, text);
+    ft_status st = buf_status(&bytes, "a normalizer", r->err);
+    if (st == FT_OK && !valid)
+        st = ft_fail(r->err, FT_EFORMAT, "%s: precompiled_charsmap is not base64", path);
+    if (st == FT_OK)
+        st = tok_builder_normalize(
+            r->b,
+            (struct normalize_step){.kind = NORMALIZE_PRECOMPILED, .content = buf_view(&bytes)},
+            r->err);
+    buf_free(&bytes);
+    return st;
+}
+
 static ft_status read_normalizer(struct reader *r, const json *c, const char *path)
 {
     static const struct {
@@ -128,6 +147,8 @@ static ft_status read_normalizer(struct reader *r, const json *c, const char *pa
         return read_replace(r, c, path);
     if (str_is(type, "Strip"))
         return read_strip(r, c, path);
+    if (str_is(type, "Precompiled"))
+        return read_precompiled(r, c, path);
     if (str_is(type, "Prepend")) {
         FT_TRY(need_str(&step.content, r, c, "prepend", path));
         return step.content.len == 0 ? FT_OK : tok_builder_normalize(r->b, step, r->err);
