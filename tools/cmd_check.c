@@ -12,10 +12,10 @@
 #include "tools/stop.h"
 
 struct check {
-    const char *tokenizer, *chat_template, *explain, *fix;
+    const char *tokenizer, *chat_template, *explain, *fix, *rows, *train_on;
     int64_t max_length, max_per_code, threads;
-    struct opt_list ignore;
-    bool strict, force, json;
+    struct opt_list ignore, columns;
+    bool strict, merge, force, json;
 };
 
 #define FIELD(name) offsetof(struct check, name)
@@ -40,6 +40,28 @@ static const struct opt options[] = {
      .max = 1 << 24,
      .def = "0",
      .help = "most tokens of a sample; 0 = any"},
+    {.name = "rows",
+     .type = OPT_STRING,
+     .offset = FIELD(rows),
+     .metavar = "SHAPE",
+     .def = "auto",
+     .help = "shape of the rows, as for ftprep build"},
+    {.name = "columns",
+     .type = OPT_LIST,
+     .offset = FIELD(columns),
+     .metavar = "ROLE=KEY,...",
+     .help = "which keys hold what, as for ftprep build"},
+    {.name = "train-on",
+     .type = OPT_STRING,
+     .offset = FIELD(train_on),
+     .metavar = "WHICH",
+     .def = "assistant",
+     .help = "answers that carry loss, as for ftprep build"},
+    {.name = "merge-consecutive",
+     .type = OPT_BOOL,
+     .offset = FIELD(merge),
+     .def = "false",
+     .help = "neighbouring user or system messages will be joined, as for ftprep build"},
     {.name = "max-per-code",
      .type = OPT_INT,
      .offset = FIELD(max_per_code),
@@ -329,7 +351,8 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     struct output out = {.options = o, .color = log_color(1)};
     struct tok *tok = NULL;
     struct chat_template *chat_template = NULL;
-    struct lint_model model = {.max_length = o->max_length};
+    struct source_options source = {.merge = o->merge};
+    struct lint_model model = {.source = &source, .max_length = o->max_length};
     struct lint_run r = {.model = &model,
                          .n_threads = o->threads > 0 ? (int)o->threads : cpu_count(),
                          .stop = stop_flag(),
@@ -338,6 +361,8 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     ft_status st;
     FT_GOTO(check_options(o, n_args, args, err));
     FT_GOTO(set_ignored(&out, err));
+    FT_GOTO(source_set_rows(&source, o->rows, &o->columns, err));
+    FT_GOTO(source_set_train_on(&source, o->train_on, err));
     FT_GOTO(open_model(&tok, &chat_template, o, err));
     model.tok = tok;
     model.chat_template = chat_template;

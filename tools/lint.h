@@ -6,7 +6,7 @@
 
 #include "common/arena.h"
 #include "common/buf.h"
-#include "formats/json.h"
+#include "tools/source.h"
 
 enum lint_severity { LINT_NOTE, LINT_WARNING, LINT_ERROR, LINT_SEVERITIES };
 extern const char *const lint_severity_names[LINT_SEVERITIES];
@@ -110,19 +110,20 @@ bool lint_has_errors(const struct lint_list *l);
 /* Parses the row. When it is no JSON, says what kind of fault it is and leaves *out NULL. */
 FT_NODISCARD ft_status lint_json(struct json_doc **out, struct lint_list *l, str text,
                                  ft_error *err);
-/* The M rules. */
-void lint_messages(struct lint_list *l, const json *row);
+/* The M rules; false when the row has no list of messages. */
+bool lint_messages(struct lint_list *l, const json *row, const struct source_options *o);
 
 /* What --fix makes of a row: one line without its end. fixed[code] counts what was changed; doc is
  * the row as parsed, or NULL when it is no JSON. Everything that is not fixed stays byte for byte,
  * but for line ends between values. */
 FT_NODISCARD ft_status lint_fix_row(struct buf *out, uint64_t fixed[LINT_CODES], str text,
-                                    const struct json_doc *doc, ft_error *err);
+                                    const struct json_doc *doc, const struct source_options *o,
+                                    ft_error *err);
 
 /* --- shared by rules and fixes --------------------------------------------------------------- */
 
-/* The list of messages of a row, and the name it goes by in messages; NULL when there is none. */
-const json *lint_find_messages(const char **name, const json *row);
+/* The list of messages of a row, and the key it goes by; NULL when it has another shape or none. */
+const json *lint_find_messages(const char **name, const json *row, const struct source_options *o);
 /* What the build calls this role: "user" for "Human"; NULL when the spelling is right already or
  * nobody's. */
 const char *lint_role_alias(str role);

@@ -98,20 +98,25 @@ static void replace(struct editor *e, struct span s, const char *with, enum lint
 
 /* --- one message ----------------------------------------------------------------------------- */
 
+/* After its name was repaired. */
 static bool is_role(const json *message, enum chat_role role)
 {
-    str s;
-    if (!json_str(json_get(message, "role"), &s))
-        return false;
-    const char *alias = lint_role_alias(s);
-    return str_is(alias == NULL ? s : str_from(alias), chat_role_names[role]);
+    struct message_keys keys;
+    enum chat_role is;
+    str name;
+    if (source_message_role(&is, &keys, message))
+        return is == role;
+    const char *alias =
+        json_str(json_get(message, keys.role), &name) ? lint_role_alias(name) : NULL;
+    return alias != NULL && strcmp(alias, chat_role_names[role]) == 0;
 }
 
 static void fix_role(struct editor *e, const json *v, struct span value)
 {
     char quoted[32];
     str role;
-    const char *alias = json_str(v, &role) ? lint_role_alias(role) : NULL;
+    const char *alias =
+        json_str(v, &role) ? lint_role_alias(role) : NULL; /* known ones have none */
     if (alias == NULL)
         return;
     snprintf(quoted, sizeof quoted, "\"%s\"", alias);
@@ -131,12 +136,15 @@ static void fix_flag(struct editor *e, const json *message, const json *v, struc
 static void fix_message(struct editor *e, const json *message, struct span at)
 {
     struct span key, value;
+    struct message_keys keys;
+    enum chat_role role;
     size_t i = at.from + 1;
     const json *v = json_first(message);
+    bool known = source_message_role(&role, &keys, message);
     if (json_kind(message) != JSON_OBJECT)
         return;
     for (; v != NULL && next_item(&key, &value, e->text, &i); v = json_next(v)) {
-        if (str_is(json_key(v), "role"))
+        if (!known && str_is(json_key(v), keys.role))
             fix_role(e, v, value);
         if (str_is(json_key(v), "loss") || str_is(json_key(v), "weight"))
             fix_flag(e, message, v, value);
@@ -202,8 +210,8 @@ static void fix_list(struct editor *e, const json *list, struct span at)
     }
 }
 
-/* Where the value of the row's "messages" stands. */
-static bool find_list(struct span *out, str t, const json *row)
+/* Where the list of messages stands. */
+static bool find_list(struct span *out, str t, const json *row, const char *name)
 {
     struct span key;
     size_t start = skip_space(t, 0), i = start + 1;
@@ -213,18 +221,19 @@ static bool find_list(struct span *out, str t, const json *row)
     }
     for (const json *v = json_first(row); v != NULL && next_item(&key, out, t, &i);
          v = json_next(v))
-        if (str_is(json_key(v), "messages"))
+        if (str_is(json_key(v), name))
             return true;
     return false;
 }
 
-static void fix_parsed(struct buf *out, uint64_t *fixed, str text, const json *row)
+static void fix_parsed(struct buf *out, uint64_t *fixed, str text, const json *row,
+                       const struct source_options *o)
 {
     const char *name;
     struct span at;
     struct editor e = {out, text, 0, fixed};
-    const json *list = lint_find_messages(&name, row);
-    if (list != NULL && find_list(&at, text, row))
+    const json *list = lint_find_messages(&name, row, o);
+    if (list != NULL && find_list(&at, text, row, name))
         fix_list(&e, list, at);
     copy_to(&e, text.len);
 }
@@ -252,7 +261,8 @@ static uint64_t drop_commas(struct buf *out, str t)
 }
 
 /* Without its trailing commas the row is JSON, or it stays as it is. */
-static ft_status fix_commas(struct buf *out, uint64_t *fixed, str text, ft_error *err)
+static ft_status fix_commas(struct buf *out, uint64_t *fixed, str text,
+                            const struct source_options *o, ft_error *err)
 {
     struct buf without = {0};
     struct json_doc *doc = NULL;
@@ -262,7 +272,7 @@ static ft_status fix_commas(struct buf *out, uint64_t *fixed, str text, ft_error
         st = json_parse(&doc, "row", buf_view(&without), JSON_STRICT, err);
     if (st == FT_OK && n > 0) {
         fixed[LINT_J12] += n;
-        fix_parsed(out, fixed, buf_view(&without), json_root(doc));
+        fix_parsed(out, fixed, buf_view(&without), json_root(doc), o);
     } else if (st == FT_OK || st == FT_EFORMAT || st == FT_ELIMIT) {
         buf_str(out, text);
         st = FT_OK;
@@ -273,15 +283,15 @@ static ft_status fix_commas(struct buf *out, uint64_t *fixed, str text, ft_error
 }
 
 ft_status lint_fix_row(struct buf *out, uint64_t fixed[LINT_CODES], str text,
-                       const struct json_doc *doc, ft_error *err)
+                       const struct json_doc *doc, const struct source_options *o, ft_error *err)
 {
     if (str_starts(text, STR("\xEF\xBB\xBF"))) { /* files put together with cat */
         text = str_sub(text, 3, text.len);
         fixed[LINT_J09]++;
     }
     if (doc != NULL)
-        fix_parsed(out, fixed, text, json_root(doc));
+        fix_parsed(out, fixed, text, json_root(doc), o);
     else
-        FT_TRY(fix_commas(out, fixed, text, err));
+        FT_TRY(fix_commas(out, fixed, text, o, err));
     return buf_status(out, "a fixed row", err);
 }

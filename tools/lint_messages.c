@@ -11,12 +11,18 @@ enum { SHOWN = 40 };
 
 /* --- shared with the fixes ------------------------------------------------------------------- */
 
-const json *lint_find_messages(const char **name, const json *row)
+const json *lint_find_messages(const char **name, const json *row, const struct source_options *o)
 {
     const json *list = row;
-    *name = "messages";
+    *name = o->shape.messages != NULL ? o->shape.messages : "messages";
+    if (o->shape.name != NULL && o->shape.messages == NULL)
+        return NULL;
     if (json_kind(row) == JSON_OBJECT)
         list = json_get(row, *name);
+    if (list == NULL && o->shape.name == NULL) {
+        *name = "conversations";
+        list = json_get(row, *name);
+    }
     return list != NULL && json_kind(list) == JSON_ARRAY ? list : NULL;
 }
 
@@ -66,6 +72,7 @@ struct message {
     const json *json;
     const char *list; /* name of the list, for the place */
     size_t i;
+    struct message_keys keys;
     bool system, user, assistant;
     bool empty;     /* its content is a text without characters */
     bool on, off;   /* its loss as set; neither = by role */
@@ -87,21 +94,23 @@ static int cut(str s)
 static void check_role(struct lint_list *l, struct message *m)
 {
     char at[LINT_FIELD_BYTES];
-    const json *v = json_get(m->json, "role");
-    str role;
-    if (!json_str(v, &role)) {
-        lint_add(l, LINT_M15, field(at, m, "role"), "expected a role, found %s",
+    enum chat_role role;
+    str name;
+    bool known = source_message_role(&role, &m->keys, m->json);
+    const json *v = json_get(m->json, m->keys.role);
+    field(at, m, m->keys.role);
+    m->system = known && (role == CHAT_SYSTEM || role == CHAT_DEVELOPER);
+    m->user = known && role == CHAT_USER;
+    m->assistant = known && role == CHAT_ASSISTANT;
+    if (known)
+        return;
+    if (!json_str(v, &name)) {
+        lint_add(l, LINT_M15, at, "expected a role, found %s",
                  v == NULL ? "none" : json_kind_name(json_kind(v)));
         return;
     }
-    m->system = str_is(role, chat_role_names[CHAT_SYSTEM]);
-    m->user = str_is(role, chat_role_names[CHAT_USER]);
-    m->assistant = str_is(role, chat_role_names[CHAT_ASSISTANT]);
-    for (int r = 0; r < CHAT_ROLES; r++)
-        if (str_is(role, chat_role_names[r]))
-            return;
-    const char *alias = lint_role_alias(role);
-    lint_add(l, LINT_M15, field(at, m, "role"), "\"%.*s\" is not known%s%s%s", cut(role), role.ptr,
+    const char *alias = lint_role_alias(name);
+    lint_add(l, LINT_M15, at, "\"%.*s\" is not known%s%s%s", cut(name), name.ptr,
              alias == NULL ? "" : "; here it is called \"", alias == NULL ? "" : alias,
              alias == NULL ? "" : "\"");
 }
@@ -111,7 +120,10 @@ static void check_part(struct lint_list *l, const struct message *m, size_t k, c
 {
     char at[LINT_FIELD_BYTES], key[32];
     str type, text;
-    snprintf(key, sizeof key, "content[%zu]", k);
+    const json *v = json_get(part, "text");
+    snprintf(key, sizeof key, "%s[%zu]", m->keys.content, k);
+    if (v == NULL)
+        v = json_get(part, "value");
     if (!json_str(json_get(part, "type"), &type))
         lint_add(l, LINT_M14, field(at, m, key), "expected {\"type\": \"text\", ...}, found %s",
                  json_kind(part) == JSON_OBJECT ? "an object without \"type\""
@@ -127,22 +139,23 @@ static void check_part(struct lint_list *l, const struct message *m, size_t k, c
 static void check_content(struct lint_list *l, struct message *m)
 {
     char at[LINT_FIELD_BYTES];
-    const json *v = json_get(m->json, "content");
+    const json *v = json_get(m->json, m->keys.content);
     str text;
     size_t k = 0;
     if (v == NULL || json_kind(v) == JSON_NULL) {
         if (!m->has_calls)
-            lint_add(l, LINT_M11, field(at, m, "content"), "%s", v == NULL ? "is missing" : "null");
+            lint_add(l, LINT_M11, field(at, m, m->keys.content), "%s",
+                     v == NULL ? "is missing" : "null");
     } else if (json_str(v, &text)) {
         m->empty = text.len == 0;
         if (m->system && lint_is_blank(text))
-            lint_add(l, LINT_M16, field(at, m, "content"), "%s", "");
+            lint_add(l, LINT_M16, field(at, m, m->keys.content), "%s", "");
     } else if (json_kind(v) == JSON_ARRAY) {
         m->empty = true;
         for (const json *p = json_first(v); p != NULL; p = json_next(p), k++)
             check_part(l, m, k, p, &m->empty);
     } else {
-        lint_add(l, LINT_M14, field(at, m, "content"), "expected a text, found %s",
+        lint_add(l, LINT_M14, field(at, m, m->keys.content), "expected a text, found %s",
                  json_kind_name(json_kind(v)));
     }
 }
@@ -221,7 +234,7 @@ static void check_calls(struct lint_list *l, struct message *m)
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         const json *v = json_get(m->json, keys[i]);
         if (json_kind(v) == JSON_OBJECT || json_count(v) > 0) {
-            m->has_calls = true;
+            m->has_calls = m->keys.is_openai;
             lint_add(l, LINT_M12, field(at, m, keys[i]), "%s", "");
         }
     }
@@ -238,17 +251,18 @@ static void check_message(struct lint_list *l, struct message *m)
                  json_kind_name(json_kind(m->json)));
         return;
     }
-    check_calls(l, m);
     check_role(l, m);
+    check_calls(l, m);
     check_content(l, m);
     check_loss(l, m);
     if (m->assistant && m->empty && !m->has_calls && !m->off)
-        lint_add(l, LINT_M09, field(at, m, "content"), "%s", "");
+        lint_add(l, LINT_M09, field(at, m, m->keys.content), "%s", "");
 }
 
 /* --- their order ----------------------------------------------------------------------------- */
 
 struct order {
+    const struct source_options *options;
     struct message before; /* json NULL = none */
     size_t n, n_assistant, n_filled, last_assistant;
     bool trains; /* some message is trained */
@@ -258,10 +272,11 @@ static void check_order(struct lint_list *l, struct order *o, const struct messa
 {
     char at[LINT_FIELD_BYTES];
     const struct message *b = &o->before;
-    field(at, m, "role");
-    if (m->system && b->system)
+    bool joined = o->options->merge;
+    field(at, m, m->keys.role);
+    if (m->system && b->system && !joined)
         lint_add(l, LINT_M18, at, "%s", "");
-    if (m->user && b->user)
+    if (m->user && b->user && !joined)
         lint_add(l, LINT_M07, at, "%s", "");
     if (m->assistant && b->assistant)
         lint_add(l, LINT_M19, at, "%s", "");
@@ -272,7 +287,7 @@ static void check_order(struct lint_list *l, struct order *o, const struct messa
         o->n_filled += !m->empty || m->has_calls;
         o->last_assistant = m->i;
     }
-    o->trains |= m->on || (m->assistant && !m->off);
+    o->trains |= m->on || (m->assistant && !m->off && o->options->train_on != TRAIN_ON_FLAGGED);
     o->before = *m;
     o->n = m->i + 1;
 }
@@ -292,59 +307,21 @@ static void check_whole(struct lint_list *l, const struct order *o, const char *
         lint_add(l, LINT_M06, at, "%zu message%s", behind, behind == 1 ? "" : "s");
 }
 
-static void report_no_list(struct lint_list *l, const json *row, const char *name)
-{
-    const json *v = json_get(row, name);
-    char keys[256] = "none";
-    size_t used = 0;
-    if (v != NULL || json_kind(row) != JSON_OBJECT) {
-        lint_add(l, LINT_J13, v == NULL ? "" : name, "expected %s, found %s",
-                 v == NULL ? "an object with \"messages\"" : "a list",
-                 json_kind_name(json_kind(v == NULL ? row : v)));
-        return;
-    }
-    for (const json *m = json_first(row); m != NULL && used < sizeof keys; m = json_next(m)) {
-        str key = json_key(m);
-        used += (size_t)snprintf(keys + used, sizeof keys - used, "%s\"%.*s\"",
-                                 used == 0 ? "" : ", ", cut(key), key.ptr);
-    }
-    lint_add(l, LINT_J13, "", "\"messages\" is missing; the keys are %s", keys);
-}
-
-/* Told by other keys than OpenAI's: ShareGPT's, XTuner's and Alpaca's rows. */
-static bool is_other_shape(const json *row)
-{
-    static const char *const keys[] = {"conversations", "conversation", "instruction"};
-    const char *name;
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        if (json_kind(row) == JSON_OBJECT && json_get(row, keys[i]) != NULL &&
-            json_kind(json_get(row, keys[i])) != JSON_NULL)
-            return true;
-    for (const json *m = json_first(lint_find_messages(&name, row)); m != NULL; m = json_next(m))
-        if (json_get(m, "from") != NULL)
-            return true;
-    return false;
-}
-
-/* Rows of other shapes are judged by what the build makes of them. */
-void lint_messages(struct lint_list *l, const json *row)
+bool lint_messages(struct lint_list *l, const json *row, const struct source_options *o)
 {
     const char *name;
-    const json *list = lint_find_messages(&name, row);
-    struct order order = {0};
+    const json *list = lint_find_messages(&name, row, o);
+    struct order order = {.options = o};
     size_t i = 0;
-    if (is_other_shape(row))
-        return;
-    if (list == NULL) {
-        report_no_list(l, row, name);
-        return;
-    }
+    if (list == NULL)
+        return false;
     if (list == row)
         lint_add(l, LINT_J05, "", "%s", "");
     for (const json *v = json_first(list); v != NULL; v = json_next(v), i++) {
-        struct message m = {.json = v, .list = name, .i = i};
+        struct message m = {.json = v, .list = name, .i = i, .keys = {"role", "content", true}};
         check_message(l, &m);
         check_order(l, &order, &m);
     }
     check_whole(l, &order, name);
+    return true;
 }

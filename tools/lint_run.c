@@ -48,12 +48,10 @@ static ft_status check_row(struct batch *b, struct slot *s, struct row *r, ft_er
 {
     str text = {(const char *)b->text.data + r->at, r->len};
     FT_TRY(lint_json(&r->doc, &r->list, text, err));
-    if (r->doc != NULL) {
-        lint_messages(&r->list, json_root(r->doc));
-        FT_TRY(lint_tokens_row(&s->tokens, &r->list, json_root(r->doc), err));
-    }
+    if (r->doc != NULL)
+        FT_TRY(lint_row(&s->tokens, &r->list, json_root(r->doc), err));
     if (b->run->fixed != NULL)
-        FT_TRY(lint_fix_row(&r->fixed, s->fixes, text, r->doc, err));
+        FT_TRY(lint_fix_row(&r->fixed, s->fixes, text, r->doc, b->run->model->source, err));
     return r->list.failed ? ft_fail_memory(err, r->list.arena.used, "findings") : FT_OK;
 }
 

@@ -289,13 +289,12 @@ static ft_status as_finding(struct lint_list *l, enum lint_code code, ft_status 
     return FT_OK;
 }
 
-ft_status lint_tokens_row(struct lint_tokens *t, struct lint_list *l, const json *row,
-                          ft_error *err)
+ft_status lint_row(struct lint_tokens *t, struct lint_list *l, const json *row, ft_error *err)
 {
-    static const struct source_options defaults;
-    ft_status st = source_read_row(&t->conversation, row, &defaults, err);
+    bool has_list = lint_messages(l, row, t->model->source);
+    ft_status st = source_read_row(&t->conversation, row, t->model->source, err);
     if (st != FT_OK)
-        return as_finding(l, LINT_M00, st, err);
+        return as_finding(l, has_list ? LINT_M00 : LINT_J13, st, err);
     if (t->model->tok == NULL || t->conversation.n == 0)
         return FT_OK;
     return as_finding(l, LINT_T08, check_tokens(t, l, err), err);

@@ -7,8 +7,9 @@
 #include "tools/lint.h"
 #include "tools/source.h"
 
-/* What all threads share: tok and chat_template are borrowed, or both NULL. */
+/* What all threads share, borrowed; tok and chat_template may both be NULL. */
 struct lint_model {
+    const struct source_options *source;
     const struct tok *tok;
     const struct chat_template *chat_template;
     int64_t max_length; /* 0 = any */
@@ -35,9 +36,9 @@ struct lint_tokens {
 FT_NODISCARD ft_status lint_tokens_init(struct lint_tokens *t, const struct lint_model *m,
                                         ft_error *err);
 void lint_tokens_free(struct lint_tokens *t);
-/* Reads the row as the build does: what it refuses is an error, under M00 when no rule has found
- * one. With a model, checks what the row renders to as well. */
-FT_NODISCARD ft_status lint_tokens_row(struct lint_tokens *t, struct lint_list *l, const json *row,
-                                       ft_error *err);
+/* The M rules; then the row is read as the build does: what it refuses is an error, under M00 or
+ * J13 when no rule has found one. With a model, checks what the row renders to as well. */
+FT_NODISCARD ft_status lint_row(struct lint_tokens *t, struct lint_list *l, const json *row,
+                                ft_error *err);
 
 #endif

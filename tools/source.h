@@ -44,6 +44,14 @@ FT_NODISCARD ft_status source_set_train_on(struct source_options *o, const char 
 size_t source_shape_count(void);
 const char *source_shape_name(size_t i);
 
+/* One message of a list in either form: its role, and the keys it goes by. False when the role is
+ * missing or unknown; the keys are set all the same. */
+struct message_keys {
+    const char *role, *content;
+    bool is_openai;
+};
+bool source_message_role(enum chat_role *out, struct message_keys *keys, const json *message);
+
 /* Zeroed = empty; reuse it to keep its memory. */
 struct conversation {
     struct chat_message *messages;

@@ -47,6 +47,30 @@ static ft_status unknown_role(const struct dialect *d, str role, ft_error *err)
                    near == NULL ? "" : near, near == NULL ? "" : "\"?");
 }
 
+static const struct dialect *dialect_of(const json *message)
+{
+    bool has_from = json_get(message, "from") != NULL && json_get(message, "role") == NULL;
+    return has_from ? &sharegpt : &openai;
+}
+
+static bool find_role(enum chat_role *out, const struct dialect *d, str role)
+{
+    for (size_t i = 0; i < d->n_roles; i++)
+        if (str_is(role, d->roles[i].name)) {
+            *out = d->roles[i].role;
+            return true;
+        }
+    return false;
+}
+
+bool source_message_role(enum chat_role *out, struct message_keys *keys, const json *message)
+{
+    const struct dialect *d = dialect_of(message);
+    str role;
+    *keys = (struct message_keys){d->role_key, d->content_key, d->is_openai};
+    return json_str(json_get(message, d->role_key), &role) && find_role(out, d, role);
+}
+
 static ft_status read_role(enum chat_role *out, const json *message, const struct dialect *d,
                            ft_error *err)
 {
@@ -57,12 +81,7 @@ static ft_status read_role(enum chat_role *out, const json *message, const struc
     if (!json_str(v, &role))
         return ft_fail(err, FT_EFORMAT, ".%s: expected %s, found %s", d->role_key, d->expected,
                        json_kind_name(json_kind(v)));
-    for (size_t i = 0; i < d->n_roles; i++)
-        if (str_is(role, d->roles[i].name)) {
-            *out = d->roles[i].role;
-            return FT_OK;
-        }
-    return unknown_role(d, role, err);
+    return find_role(out, d, role) ? FT_OK : unknown_role(d, role, err);
 }
 
 /* --- content ---------------------------------------------------------------------------------- */
@@ -147,8 +166,7 @@ static ft_status read_loss(enum chat_loss *out, const json *message, ft_error *e
 static ft_status read_message(struct conversation *c, const json *v, ft_error *err)
 {
     static const char *const flags[] = {"loss", "weight"};
-    const struct dialect *d =
-        json_get(v, "from") != NULL && json_get(v, "role") == NULL ? &sharegpt : &openai;
+    const struct dialect *d = dialect_of(v);
     struct chat_message m = {.json = d->is_openai ? v : NULL};
     if (json_kind(v) != JSON_OBJECT)
         return source_wrong_kind("", "an object with \"role\" and \"content\"", v, err);

@@ -8,6 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const struct source_options as_told;
+
 static bool is_refused(const struct json_doc *doc)
 {
     struct conversation c = {0};
@@ -24,7 +26,7 @@ static void check_fix(str text, const struct json_doc *doc)
     uint64_t counts[LINT_CODES] = {0};
     struct json_doc *again;
     ft_error err;
-    FT_ASSERT(lint_fix_row(&fixed, counts, text, doc, &err) == FT_OK);
+    FT_ASSERT(lint_fix_row(&fixed, counts, text, doc, &as_told, &err) == FT_OK);
     if (doc != NULL || counts[LINT_J12] > 0) {
         FT_ASSERT(json_parse(&again, "fixed", buf_view(&fixed), JSON_STRICT, &err) == FT_OK);
         FT_ASSERT(memchr(fixed.data, '\n', fixed.len) == NULL);
@@ -35,7 +37,7 @@ static void check_fix(str text, const struct json_doc *doc)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct lint_model no_model;
+    static const struct lint_model no_model = {.source = &as_told};
     str text = str_trim((str){(const char *)data, size});
     struct lint_tokens t;
     struct lint_list l = {0};
@@ -46,8 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FT_ASSERT(lint_shape_create(&shape, &err) == FT_OK);
     FT_ASSERT(lint_json(&doc, &l, text, &err) == FT_OK);
     if (doc != NULL) {
-        lint_messages(&l, json_root(doc));
-        FT_ASSERT(lint_tokens_row(&t, &l, json_root(doc), &err) == FT_OK);
+        FT_ASSERT(lint_row(&t, &l, json_root(doc), &err) == FT_OK);
         lint_shape_row(shape, &l, json_root(doc));
     }
     FT_ASSERT(lint_has_errors(&l) == is_refused(doc));

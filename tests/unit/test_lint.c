@@ -10,6 +10,7 @@
 
 static struct tok *tok;
 static struct chat_template *chat_template;
+static const struct source_options as_told; /* shapes told by the keys */
 
 static int open_model(void **state)
 {
@@ -114,13 +115,13 @@ static void lint(struct lint_list *l, const char *text)
     struct lint_tokens t;
     struct json_doc *doc;
     ft_error err;
-    model = (struct lint_model){.tok = tok, .chat_template = chat_template, .max_length = 128};
+    model = (struct lint_model){
+        .source = &as_told, .tok = tok, .chat_template = chat_template, .max_length = 128};
     ASSERT_OK(lint_model_init(&model, l, &err));
     ASSERT_OK(lint_tokens_init(&t, &model, &err));
     ASSERT_OK(lint_json(&doc, l, str_from(text), &err));
     if (doc != NULL) {
-        lint_messages(l, json_root(doc));
-        ASSERT_OK(lint_tokens_row(&t, l, json_root(doc), &err));
+        ASSERT_OK(lint_row(&t, l, json_root(doc), &err));
     }
     assert_false(l->failed);
     json_close(doc);
@@ -273,7 +274,7 @@ static void expect_fix(enum lint_code code, uint64_t n, const char *from, const 
     ft_error err;
     if (json_parse(&doc, "row", str_from(from), JSON_STRICT, &err) != FT_OK)
         doc = NULL;
-    ASSERT_OK(lint_fix_row(&out, fixed, str_from(from), doc, &err));
+    ASSERT_OK(lint_fix_row(&out, fixed, str_from(from), doc, &as_told, &err));
     buf_byte(&out, '\0');
     assert_string_equal((const char *)out.data, to);
     for (int c = 0; c < LINT_CODES; c++)
