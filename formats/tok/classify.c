@@ -11,9 +11,11 @@ static void classify_portable(struct classify_masks *out, const uint8_t block[CL
     for (int i = 0; i < CLASSIFY_BLOCK; i++) {
         uint8_t c = block[i];
         m.letter |= (uint64_t)((uint8_t)((c | 0x20) - 'a') < 26) << i;
+        m.upper |= (uint64_t)((uint8_t)(c - 'A') < 26) << i;
         m.digit |= (uint64_t)((uint8_t)(c - '0') < 10) << i;
         m.space |= (uint64_t)(c == ' ' || (uint8_t)(c - '\t') < 5) << i;
         m.blank |= (uint64_t)(c == ' ') << i;
+        m.line |= (uint64_t)(c == '\n' || c == '\r') << i;
         m.quote |= (uint64_t)(c == '\'') << i;
         m.wide |= (uint64_t)(c >> 7) << i;
     }
@@ -45,9 +47,11 @@ __attribute__((target("avx2"))) static void classify_avx2(struct classify_masks 
         int at = 32 * half;
         uint64_t blank = equal_avx2(x, ' ');
         m.letter |= (uint64_t)in_range_avx2(lower, 'a', 26) << at;
+        m.upper |= (uint64_t)in_range_avx2(x, 'A', 26) << at;
         m.digit |= (uint64_t)in_range_avx2(x, '0', 10) << at;
         m.space |= (blank | in_range_avx2(x, '\t', 5)) << at;
         m.blank |= blank << at;
+        m.line |= (uint64_t)(equal_avx2(x, '\n') | equal_avx2(x, '\r')) << at;
         m.quote |= (uint64_t)equal_avx2(x, '\'') << at;
         m.wide |= (uint64_t)(uint32_t)_mm256_movemask_epi8(x) << at;
     }
@@ -66,9 +70,12 @@ AVX512 static void classify_avx512(struct classify_masks *out, const uint8_t blo
     __m512i x = _mm512_loadu_si512(block);
     __m512i lower = _mm512_or_si512(x, _mm512_set1_epi8(0x20));
     out->letter = in_range_avx512(lower, 'a', 26);
+    out->upper = in_range_avx512(x, 'A', 26);
     out->digit = in_range_avx512(x, '0', 10);
     out->blank = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8(' '));
     out->space = out->blank | in_range_avx512(x, '\t', 5);
+    out->line = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) |
+                _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
     out->quote = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\''));
     out->wide = _mm512_movepi8_mask(x);
 }

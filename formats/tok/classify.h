@@ -12,6 +12,8 @@ enum { CLASSIFY_BLOCK = 64 };
 /* Bit i of a mask belongs to byte i. */
 struct classify_masks {
     uint64_t letter, digit, space; /* ASCII letters; 0-9; 09-0D and 20 */
+    uint64_t upper;                /* A-Z, also part of letter */
+    uint64_t line;                 /* 0A and 0D, also part of space */
     uint64_t blank;                /* 20 alone, also part of space */
     uint64_t quote;                /* ' */
     uint64_t wide;                 /* bytes of non-ASCII characters */

@@ -44,7 +44,7 @@ struct pretok_stage {
     str pattern;                   /* of SPLIT */
 };
 
-enum { PRETOK_BATCH = CLASSIFY_BLOCK + 1 };
+enum { PRETOK_BATCH = CLASSIFY_BLOCK + 1, PRETOK_INNER = 5 };
 
 /* What a scanner remembers about the text in front of the block it reads next. */
 struct pretok_carry {
@@ -59,6 +59,10 @@ struct pretok_scan {
     size_t at, to;       /* what is left of the piece */
     classify_fn *classify;
     struct pretok_carry carry;
+    /* Of scanners that walk (pretok_walk.h): */
+    size_t block_end; /* masks are of the 64 bytes before it; 0 = not loaded */
+    struct classify_masks masks;
+    size_t stage_ends[PRETOK_INNER]; /* of nested stages, 0 = not begun */
 };
 
 struct pretok {
@@ -79,5 +83,14 @@ size_t pretok_whole(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 size_t pretok_gpt2(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 /* The same after every numeric character has been cut out as a piece of its own. */
 size_t pretok_digits_gpt2(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+/* The others are described in their files. */
+size_t pretok_llama3(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_qwen2(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_cl100k(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_cl100k_onig(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_o200k(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_tekken(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_deepseek(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+size_t pretok_deepseek3(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 
 #endif

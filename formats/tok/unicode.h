@@ -9,16 +9,30 @@
 
 enum { UNICODE_PAGE = 128 };
 
+/* Of its regex engine where nothing else is said. */
 enum unicode_class {
-    UNICODE_LETTER = 1,  /* \p{L} of its regex engine */
-    UNICODE_NUMBER = 2,  /* \p{N} of its regex engine */
-    UNICODE_SPACE = 4,   /* \s everywhere */
-    UNICODE_NUMERIC = 8, /* what the Digits pre-tokenizer isolates: a superset of UNICODE_NUMBER */
-    UNICODE_WORD = 16,   /* \w next to a single_word added token */
+    UNICODE_LETTER = 1,       /* \p{L} */
+    UNICODE_NUMBER = 2,       /* \p{N} */
+    UNICODE_SPACE = 4,        /* \s everywhere */
+    UNICODE_NUMERIC = 8,      /* what Digits isolates: a superset of UNICODE_NUMBER */
+    UNICODE_WORD = 16,        /* \w next to a single_word added token */
+    UNICODE_PUNCTUATION = 32, /* \p{P} */
+    UNICODE_SYMBOL = 64,      /* \p{S} */
+    UNICODE_MARK = 128,       /* \p{M} */
+    UNICODE_UPPER = 256,      /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] */
+    UNICODE_LOWER = 512,      /* [\p{Ll}\p{Lm}\p{Lo}\p{M}] */
+    /* The classes of DeepSeek-V2's stages and the second of DeepSeek-V3. */
+    UNICODE_DS_LETTER = 1024,
+    UNICODE_DS_PUNCTUATION = 2048,
+    UNICODE_DS_CJK = 4096,
+    UNICODE_KANA = 8192, /* [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF] */
 };
 
-extern const uint8_t unicode_page_index[0x110000 / UNICODE_PAGE];
-extern const uint8_t unicode_pages[][UNICODE_PAGE];
+/* The general category in the upper half, in the order of make_unicode.py. */
+enum { UNICODE_CATEGORY_SHIFT = 16, UNICODE_CATEGORIES = 30 };
+
+extern const uint16_t unicode_page_index[0x110000 / UNICODE_PAGE];
+extern const uint32_t unicode_pages[][UNICODE_PAGE];
 
 /* Sum of the classes of a code point below 0x110000. */
 static inline unsigned unicode_classes(uint32_t code_point)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * DeepSeek-V3: three patterns one after the other, each cutting what the one before left over:
+ *   \p{N}{1,3}
+ *   [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+
+ *   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+ *    ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ *
+ * So for the third the text ends where a numeric character or one of the second set stands. What
+ * no alternative matches, such as control characters, stays together. */
+#include "formats/tok/pretok_walk.h"
+
+enum { END = 1u << 30 }; /* the class where the text of the third pattern ends */
+
+WALK_INLINE unsigned inner_class(const struct pretok_scan *s, size_t at, size_t *length)
+{
+    unsigned class = walk_class(s, at, length);
+    return class & (UNICODE_NUMBER | UNICODE_KANA) ? END : class;
+}
+
+WALK_INLINE unsigned inner_peek(const struct pretok_scan *s, size_t at)
+{
+    size_t length;
+    return at < s->to ? inner_class(s, at, &length) : END;
+}
+
+/* End of the run of characters of `classes`, for runs that are short or not ASCII. */
+WALK_INLINE size_t run_of(const struct pretok_scan *s, size_t at, unsigned classes)
+{
+    size_t length;
+    while (at < s->to && (inner_class(s, at, &length) & classes))
+        at += length;
+    return at;
+}
+
+/* [\p{L}\p{M}]+ */
+WALK_INLINE size_t match_letters(struct pretok_scan *s, size_t at)
+{
+    at = walk_run(s, at, WALK_ASCII_LETTERS);
+    if (at == s->to || s->text[at] < 0x80)
+        return at;
+    return run_of(s, at, UNICODE_LETTER | UNICODE_MARK);
+}
+
+WALK_INLINE size_t match_marks(struct pretok_scan *s, size_t at)
+{
+    at = run_of(s, at, UNICODE_PUNCTUATION | UNICODE_SYMBOL);
+    return walk_run(s, at, WALK_LINES);
+}
+
+/* The third pattern; `at` when nothing matches there. */
+static size_t match_inner(struct pretok_scan *s, size_t at)
+{
+    const unsigned letters = UNICODE_LETTER | UNICODE_MARK;
+    const unsigned marks = UNICODE_PUNCTUATION | UNICODE_SYMBOL;
+    size_t length, end;
+    uint8_t first = s->text[at];
+    unsigned class = walk_class(s, at, &length);
+    if (class & letters)
+        return match_letters(s, at);
+    if (class & marks) {
+        end = first < 0x80 ? walk_run(s, at + 1, WALK_ASCII_LETTERS) : at + 1;
+        return end > at + 1 ? end : match_marks(s, at);
+    }
+    unsigned behind = inner_peek(s, at + length);
+    if ((behind & letters) && !walk_is_line(first))
+        return match_letters(s, at + length);
+    if (first == ' ' && (behind & marks))
+        return match_marks(s, at + length);
+    if (!(class & UNICODE_SPACE))
+        return at;
+    end = walk_run(s, at, WALK_SPACES);
+    return walk_spaces(s, at, end, (inner_peek(s, end) & END) != 0);
+}
+
+static size_t match(struct pretok_scan *s, size_t at)
+{
+    size_t length, end;
+    unsigned class = walk_class(s, at, &length);
+    if (class & UNICODE_NUMBER)
+        return walk_numbers(s, at, 3);
+    if (class & UNICODE_KANA) {
+        while (at < s->to && (walk_class(s, at, &length) & UNICODE_KANA))
+            at += length;
+        return at;
+    }
+    end = match_inner(s, at);
+    if (end > at)
+        return end;
+    do {
+        walk_class(s, at, &length);
+        at += length;
+    } while (!(inner_peek(s, at) & END) && match_inner(s, at) == at);
+    return at;
+}
+
+size_t pretok_deepseek3(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
+{
+    return walk_batch(scan, ends, match);
+}
