@@ -258,11 +258,11 @@ void dtype_decode(enum dtype t, const void *src, int64_t n, float *dst)
 {
     FT_ASSERT(n >= 0 && n % dtype_block(t) == 0);
 #ifdef __x86_64__
-    if (cpu_tier() == CPU_AVX512) {
+    if (cpu_tier() >= CPU_AVX512) {
         decode_avx512(t, src, n, dst);
         return;
     }
-    if (cpu_tier() == CPU_AVX2) {
+    if (cpu_tier() >= CPU_AVX2) {
         decode_avx2(t, src, n, dst);
         return;
     }

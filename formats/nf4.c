@@ -217,11 +217,11 @@ AVX512 static void quantize_avx512(uint8_t *codes, float *absmax, const float *x
 static void quantize_blocks(uint8_t *codes, float *absmax, const float *x, int64_t n_blocks)
 {
 #ifdef __x86_64__
-    if (cpu_tier() == CPU_AVX512) {
+    if (cpu_tier() >= CPU_AVX512) {
         quantize_avx512(codes, absmax, x, n_blocks);
         return;
     }
-    if (cpu_tier() == CPU_AVX2) {
+    if (cpu_tier() >= CPU_AVX2) {
         quantize_avx2(codes, absmax, x, n_blocks);
         return;
     }

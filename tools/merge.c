@@ -49,11 +49,11 @@ merge_avx512(float *w, int64_t from, int64_t to, int64_t cols, const struct merg
 void merge_rows(float *w, int64_t from, int64_t to, int64_t cols, const struct merge_pair *p)
 {
 #ifdef __x86_64__
-    if (cpu_tier() == CPU_AVX512) {
+    if (cpu_tier() >= CPU_AVX512) {
         merge_avx512(w, from, to, cols, p);
         return;
     }
-    if (cpu_tier() == CPU_AVX2) {
+    if (cpu_tier() >= CPU_AVX2) {
         merge_avx2(w, from, to, cols, p);
         return;
     }

@@ -85,9 +85,9 @@ AVX512 static void classify_avx512(struct classify_masks *out, const uint8_t blo
 classify_fn *classify_select(enum cpu_tier tier)
 {
 #if defined(__x86_64__)
-    if (tier == CPU_AVX512)
+    if (tier >= CPU_AVX512)
         return classify_avx512;
-    if (tier == CPU_AVX2)
+    if (tier >= CPU_AVX2)
         return classify_avx2;
 #endif
     (void)tier;

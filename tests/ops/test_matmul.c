@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
 #include <math.h>
 
+#include "common/cpu.h"
+#include "common/half.h"
 #include "common/rng.h"
 #include "tests/support/numeric.h"
 #include "trainer/cpu/matmul.h"
@@ -72,9 +75,9 @@ static void check_product(struct product p)
 static void all_layouts_and_awkward_shapes_match_double(void **state)
 {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1},     {1, 65, 130},  {2, 3, 5},
-                                        {5, 48, 16},   {7, 100, 1},   {64, 64, 64},
-                                        {65, 63, 129}, {33, 16, 300}, {16, 130, 70}};
+    static const int64_t shapes[][3] = {{1, 1, 1},     {1, 65, 130}, {2, 3, 5},     {5, 48, 16},
+                                        {7, 100, 1},   {64, 64, 64}, {65, 63, 129}, {33, 16, 300},
+                                        {16, 130, 70}, {33, 64, 64}, {90, 200, 65}, {40, 96, 832}};
     for (size_t s = 0; s < ARRAY_LEN(shapes); s++)
         for (int a = 0; a < 2; a++)
             for (int b = 0; b < 4; b++)
@@ -92,6 +95,93 @@ static void long_sums_stay_accurate(void **state)
     (void)state;
     check_product((struct product){.m = 5, .n = 24, .k = 49152, .layout_b = 0});
     check_product((struct product){.m = 24, .n = 6, .k = 14336, .layout_b = 3});
+    check_product((struct product){.m = 64, .n = 64, .k = 49152, .layout_b = 0});
+}
+
+/* --- values that are hard for bf16 parts ------------------------------------------------------ */
+
+enum { HARD_M = 48, HARD_N = 96, HARD_K = 160 };
+
+static void hard_product(struct backend *be, float *c, const float *a, const float *b)
+{
+    struct matmul p = {.m = HARD_M,
+                       .n = HARD_N,
+                       .k = HARD_K,
+                       .alpha = 1,
+                       .a = matmul_rows(a, HARD_K),
+                       .b = matmul_rows(b, HARD_N),
+                       .c = c,
+                       .ldc = HARD_N};
+    cpu_matmul(be, &p);
+    sync_ok(be);
+}
+
+/* The error of every element is small against the sum of its terms' magnitudes. */
+static void check_elements(const float *c, const float *a, const float *b)
+{
+    for (int64_t i = 0; i < HARD_M; i++)
+        for (int64_t j = 0; j < HARD_N; j++) {
+            double sum = 0, size = 0;
+            for (int64_t q = 0; q < HARD_K; q++) {
+                double term = (double)a[i * HARD_K + q] * (double)b[q * HARD_N + j];
+                sum += term;
+                size += fabs(term);
+            }
+            double error = fabs((double)c[i * HARD_N + j] - sum);
+            if (!(error <= 1e-6 * size + 1e-36))
+                fail_msg("element %d, %d: error %.3g of %.3g", (int)i, (int)j, error, size);
+        }
+}
+
+/* Powers of two from -50 to 50 on the left, so that parts of one number are as large as others. */
+static void spread_exponents(float *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        a[i] = ldexpf(a[i], (int)(rng_u64(9, 0, (uint64_t)i) % 101) - 50);
+}
+
+static void amx_is_exact_to_fp32_for_every_finite_value(void **state)
+{
+    (void)state;
+    if (cpu_tier() < CPU_AMX) {
+        print_message("skipped: this machine has no AMX, or the system does not allow it\n");
+        skip();
+    }
+    struct backend *be = open_cpu(2, MATMUL_FAST);
+    float *a = random_f32((int64_t)HARD_M * HARD_K, 1, 1), *c = zeros_f32((int64_t)HARD_M * HARD_N);
+    float *b = random_f32((int64_t)HARD_K * HARD_N, 2, 1);
+    spread_exponents(a, (int64_t)HARD_M * HARD_K);
+    hard_product(be, c, a, b);
+    check_elements(c, a, b);
+    /* The largest number would round up to infinity in bf16. */
+    for (int64_t q = 0; q < HARD_K; q++)
+        a[q] = q % 2 == 0 ? FLT_MAX : -FLT_MAX;
+    for (int64_t q = 0; q < (int64_t)HARD_K * HARD_N; q++)
+        b[q] *= 0x1p-20f;
+    hard_product(be, c, a, b);
+    check_elements(c, a, b);
+    backend_close(be);
+}
+
+static void infinity_and_nan_spoil_their_row_only_in_every_tier(void **state)
+{
+    (void)state;
+    for (int tier = 0; tier < CPU_TIERS; tier++) {
+        cpu_tier_limit((enum cpu_tier)tier);
+        struct backend *be = open_cpu(1, MATMUL_FAST);
+        float *a = random_f32((int64_t)HARD_M * HARD_K, 1, 1);
+        float *b = random_f32((int64_t)HARD_K * HARD_N, 2, 1);
+        float *c = zeros_f32((int64_t)HARD_M * HARD_N);
+        a[3 * HARD_K + 7] = INFINITY;
+        a[40 * HARD_K + 150] = bits_to_f32(0x7F800001); /* a NaN whose upper half is infinity */
+        hard_product(be, c, a, b);
+        for (int64_t i = 0; i < (int64_t)HARD_M * HARD_N; i++) {
+            bool spoilt = i / HARD_N == 3 || i / HARD_N == 40;
+            assert_true(spoilt == !isfinite(c[i]));
+        }
+        backend_close(be);
+    }
+    cpu_tier_limit(CPU_TIERS);
 }
 
 struct tile_case {
@@ -155,6 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_layouts_and_awkward_shapes_match_double),
         cmocka_unit_test(long_sums_stay_accurate),
+        cmocka_unit_test(amx_is_exact_to_fp32_for_every_finite_value),
+        cmocka_unit_test(infinity_and_nan_spoil_their_row_only_in_every_tier),
         cmocka_unit_test(tiles_match_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,28 @@ void cpu_units(struct backend *be, int64_t n_units,
     pool_run(cpu->pool, (int)tasks, run_units, &u);
 }
 
+void cpu_phase_run(struct cpu_phase *p, int64_t units, void (*fn)(void *ctx, int task), void *ctx)
+{
+    p->units = units;
+    p->tasks = (int)FT_MIN((int64_t)p->cpu->base.n_threads, units);
+    for (int t = 0; t < p->tasks; t++)
+        atomic_store_explicit(&p->cpu->counters[t].next, t * units / p->tasks,
+                              memory_order_relaxed);
+    pool_run(p->cpu->pool, p->tasks, fn, ctx);
+}
+
+int64_t cpu_phase_claim(const struct cpu_phase *p, int task)
+{
+    for (int d = 0; d < p->tasks; d++) {
+        int owner = (task + d) % p->tasks;
+        int64_t unit =
+            atomic_fetch_add_explicit(&p->cpu->counters[owner].next, 1, memory_order_relaxed);
+        if (unit < (owner + 1) * p->units / p->tasks)
+            return unit;
+    }
+    return -1;
+}
+
 /* --- memory and lifetime ---------------------------------------------------------------------- */
 
 static void *cpu_alloc(struct backend *be, size_t bytes)
@@ -110,7 +132,8 @@ static const struct backend_ops cpu_ops = {
 
 static size_t cpu_workspace_bytes(int n_threads)
 {
-    return FT_MAX((size_t)n_threads * CPU_PRIVATE_BYTES, matmul_fast_bytes(n_threads));
+    size_t matmul = FT_MAX(matmul_fast_bytes(n_threads), matmul_amx_bytes(n_threads));
+    return FT_MAX((size_t)n_threads * CPU_PRIVATE_BYTES, matmul);
 }
 
 static ft_status cpu_open(struct backend **out, const struct backend_options *o, ft_error *err)

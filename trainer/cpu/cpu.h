@@ -56,9 +56,9 @@ static inline struct cpu_backend *cpu_of(struct backend *be)
     static void name params                                                                        \
     {                                                                                              \
         enum cpu_tier tier = cpu_tier();                                                           \
-        if (tier == CPU_AVX512)                                                                    \
+        if (tier >= CPU_AVX512)                                                                    \
             name##_avx512 args;                                                                    \
-        else if (tier == CPU_AVX2)                                                                 \
+        else if (tier >= CPU_AVX2)                                                                 \
             name##_avx2 args;                                                                      \
         else                                                                                       \
             name##_portable args;                                                                  \
@@ -84,6 +84,18 @@ void cpu_range(struct backend *be, int64_t n, int64_t work,
 enum { CPU_PRIVATE_BYTES = 1 << 19 };
 void cpu_units(struct backend *be, int64_t n_units,
                void (*fn)(void *ctx, int64_t unit, void *private), void *ctx);
+
+/* A loop over units whose order in memory matters: each task starts on a range of its own, so that
+ * from one phase to the next a core meets the data that its cache holds; done with that, it takes
+ * units from the others, as other work may share the cores. fn(ctx, task) claims units until there
+ * are none. Not reentrant. */
+struct cpu_phase {
+    struct cpu_backend *cpu;
+    int64_t units;
+    int tasks;
+};
+void cpu_phase_run(struct cpu_phase *p, int64_t units, void (*fn)(void *ctx, int task), void *ctx);
+int64_t cpu_phase_claim(const struct cpu_phase *p, int task); /* -1: nothing is left */
 
 /* Kernels; contracts in trainer/ops.h, one file each. */
 void cpu_embed_fwd(struct backend *be, float *x, const struct weight *w, const int32_t *tokens,
@@ -128,6 +140,13 @@ void cpu_adamw(struct backend *be, float *p, float *m, float *v, const float *g,
                const struct adamw_step *s);
 void cpu_sum_squares(struct backend *be, double *sum, const float *x, int64_t n);
 void cpu_count_nonfinite(struct backend *be, uint64_t *count, const float *x, int64_t n);
+
+/* nf4_scale, inlined: it runs once for 64 elements that take about 16 cycles. */
+ALWAYS_INLINE float cpu_nf4_scale(const struct nf4_matrix *m, int64_t block)
+{
+    float scaled = m->map[m->absmax[block]] * m->absmax2[block / NF4_BLOCK2];
+    return scaled + m->offset;
+}
 
 /* dst[r, c] = w[row0 + r, col0 + c], decoded, leading dimension ld. Thread-safe. */
 void cpu_weight_decode(const struct weight *w, int64_t row0, int64_t n_rows, int64_t col0,

@@ -40,6 +40,9 @@ void cpu_head_loss(struct backend *be, double *loss_sum, float *d_x, const float
     double *loss = (double *)(void *)cpu_of(be)->workspace;
     int64_t most = (int64_t)(cpu_of(be)->workspace_bytes / sizeof *loss);
     chunk = FT_MIN(chunk, most);
+    int64_t n_chunks = (rows + chunk - 1) / chunk;
+    chunk = (rows + n_chunks - 1) /
+            FT_MAX(n_chunks, (int64_t)1); /* no short last one: each decodes the head anew */
     for (int64_t from = 0; from < rows; from += chunk) {
         int64_t n = FT_MIN(chunk, rows - from);
         struct rows_loss j = {logits, loss, targets + from, w->rows, loss_scale};

@@ -6,6 +6,8 @@ void cpu_matmul(struct backend *be, const struct matmul *p)
 {
     if (cpu_of(be)->matmul == MATMUL_REFERENCE)
         matmul_ref(be, p);
+    else if (matmul_amx_fits(p))
+        matmul_amx(be, p);
     else
         matmul_fast(be, p);
 }

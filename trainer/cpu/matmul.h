@@ -4,8 +4,9 @@
  *     C[m,n] = alpha * A[m,k] * B[k,n]     (+= with accumulate)
  *
  * matmul_ref.c is the specification: sums over k in double, in ascending order, rounded once; the
- * same bits on every machine. matmul_fast.c is the default and is compared with it. In both, bits
- * do not depend on the number of threads. */
+ * same bits on every machine. The default, and compared with it, is the fast product: matmul_amx.c
+ * for large products on machines with AMX, else matmul_fast.c. In all of them bits do not depend on
+ * the number of threads. */
 #ifndef TRAINER_CPU_MATMUL_H
 #define TRAINER_CPU_MATMUL_H
 
@@ -76,5 +77,10 @@ void tile_ref(const struct tile *t);
 void matmul_fast(struct backend *be, const struct matmul *p);
 void tile_fast(const struct tile *t);
 size_t matmul_fast_bytes(int n_threads); /* of workspace, enough for any shape */
+
+/* matmul_amx.c: the fast product where it pays and the machine has AMX. */
+bool matmul_amx_fits(const struct matmul *p);
+void matmul_amx(struct backend *be, const struct matmul *p);
+size_t matmul_amx_bytes(int n_threads);
 
 #endif

@@ -48,7 +48,7 @@ struct side {
 };
 
 struct plan {
-    struct cpu_backend *cpu;
+    struct cpu_phase phase;
     const struct matmul_kernels *kernels;
     struct side left, right;
     int64_t rows, cols, k; /* of the product as computed, perhaps transposed */
@@ -70,8 +70,6 @@ struct plan {
     float *packed;   /* shared: panels of the right operand or, with own_panels, copied left rows */
     float *private_base;
     int64_t private_floats;
-    int64_t units; /* of the current phase */
-    int tasks;
 };
 
 /* Blocks of equal length, so that there is no short last one; a multiple of 16. */
@@ -174,33 +172,6 @@ static int64_t shared_floats(int64_t rows, int64_t cols, int64_t k, int64_t kc)
     return round_up(FT_MAX(panels, copies), 16);
 }
 
-/* --- tasks ------------------------------------------------------------------------------------ */
-
-/* Each task starts on a range of units of its own, so that from one product to the next a core
- * meets the data that its cache holds; done with that, it takes units from the others, as other
- * work may share the cores. -1: nothing is left. */
-static int64_t claim(const struct plan *pl, int task)
-{
-    for (int d = 0; d < pl->tasks; d++) {
-        int owner = (task + d) % pl->tasks;
-        int64_t unit =
-            atomic_fetch_add_explicit(&pl->cpu->counters[owner].next, 1, memory_order_relaxed);
-        if (unit < (owner + 1) * pl->units / pl->tasks)
-            return unit;
-    }
-    return -1;
-}
-
-static void run_phase(struct plan *pl, int64_t units, void (*fn)(void *arg, int task))
-{
-    pl->units = units;
-    pl->tasks = (int)FT_MIN((int64_t)pl->cpu->base.n_threads, units);
-    for (int t = 0; t < pl->tasks; t++)
-        atomic_store_explicit(&pl->cpu->counters[t].next, t * units / pl->tasks,
-                              memory_order_relaxed);
-    pool_run(pl->cpu->pool, pl->tasks, fn, pl);
-}
-
 /* --- packing ---------------------------------------------------------------------------------- */
 
 static void copy_strided(const float *src, int64_t rs, int64_t cs, int64_t rows, int64_t cols,
@@ -253,7 +224,7 @@ static void pack_task(void *arg, int task)
     const int64_t nr = pl->kernels->nr;
     float *tmp = pl->private_base + task * pl->private_floats;
 
-    for (int64_t j; (j = claim(pl, task)) >= 0;) {
+    for (int64_t j; (j = cpu_phase_claim(&pl->phase, task)) >= 0;) {
         const int64_t width = FT_MIN(nr, pl->qc - j * nr);
         if (!panel_is_direct(pl, width))
             pack_panel(pl, pl->q0 + j * nr, width, pl->packed + j * nr * pl->kc, tmp);
@@ -383,7 +354,7 @@ static void compute_task(void *arg, int task)
     float *tile = pl->private_base + task * pl->private_floats;
     float *left = tile + MATMUL_MAX_MR * MATMUL_MAX_NR;
 
-    for (int64_t u; (u = claim(pl, task)) >= 0;) {
+    for (int64_t u; (u = cpu_phase_claim(&pl->phase, task)) >= 0;) {
         const int64_t i0 = u / pl->n_chunks * pl->group, rows = FT_MIN(pl->group, pl->rows - i0);
         const int64_t first = u % pl->n_chunks * pl->panels_per_unit * nr;
         const int64_t last = FT_MIN(pl->qc, first + pl->panels_per_unit * nr);
@@ -414,7 +385,7 @@ static void copy_left_task(void *arg, int task)
     struct plan pl = *shared;
     struct micro_tile t;
 
-    for (int64_t u; (u = claim(&pl, task)) >= 0;) {
+    for (int64_t u; (u = cpu_phase_claim(&pl.phase, task)) >= 0;) {
         const int64_t i0 = u / blocks * pl.group;
         set_block(&pl, pl.span0 + u % blocks * pl.kb);
         fetch_left(&pl, i0, FT_MIN(pl.group, pl.rows - i0), copied_left(&pl, i0), &t);
@@ -458,7 +429,7 @@ static void own_panels_task(void *arg, int task)
     struct plan pl = *(const struct plan *)arg;
     float *tile = pl.private_base + task * pl.private_floats;
 
-    for (int64_t u; (u = claim(&pl, task)) >= 0;) {
+    for (int64_t u; (u = cpu_phase_claim(&pl.phase, task)) >= 0;) {
         const int64_t width = pl.panels_per_unit * pl.kernels->nr, first = u * width;
         for (int64_t k0 = pl.span0; k0 < pl.span1; k0 += pl.kb) {
             set_block(&pl, k0);
@@ -512,8 +483,8 @@ static void run_blocks(struct plan *pl)
     for (int64_t k0 = 0; k0 < pl->k; k0 += pl->kb) {
         set_block(pl, k0);
         if (!pl->direct_right || pl->qc % pl->kernels->lanes != 0)
-            run_phase(pl, ceil_div(pl->qc, pl->kernels->nr), pack_task);
-        run_phase(pl, pl->n_groups * pl->n_chunks, compute_task);
+            cpu_phase_run(&pl->phase, ceil_div(pl->qc, pl->kernels->nr), pack_task, pl);
+        cpu_phase_run(&pl->phase, pl->n_groups * pl->n_chunks, compute_task, pl);
     }
 }
 
@@ -525,8 +496,9 @@ static void run_spans(struct plan *pl)
     for (pl->span0 = 0; pl->span0 < pl->k; pl->span0 += span) {
         pl->span1 = FT_MIN(pl->k, pl->span0 + span);
         if (pl->copy_left)
-            run_phase(pl, pl->n_groups * ceil_div(pl->span1 - pl->span0, pl->kb), copy_left_task);
-        run_phase(pl, pl->n_chunks, own_panels_task);
+            cpu_phase_run(&pl->phase, pl->n_groups * ceil_div(pl->span1 - pl->span0, pl->kb),
+                          copy_left_task, pl);
+        cpu_phase_run(&pl->phase, pl->n_chunks, own_panels_task, pl);
     }
 }
 
@@ -637,15 +609,16 @@ size_t matmul_fast_bytes(int n_threads)
 
 void matmul_fast(struct backend *be, const struct matmul *p)
 {
-    struct plan pl = {.cpu = cpu_of(be), .kernels = matmul_kernels(), .add = p->accumulate};
+    struct plan pl = {
+        .phase = {.cpu = cpu_of(be)}, .kernels = matmul_kernels(), .add = p->accumulate};
     if (p->m == 0 || p->n == 0)
         return;
     if (is_dot_shape(p)) {
-        multiply_dots(p, pl.kernels, pl.cpu);
+        multiply_dots(p, pl.kernels, pl.phase.cpu);
         return;
     }
     plan_operands(&pl, p);
-    multiply_tiled(&pl, pl.cpu);
+    multiply_tiled(&pl, pl.phase.cpu);
 }
 
 /* --- small products --------------------------------------------------------------------------- */

@@ -582,9 +582,9 @@ const struct matmul_kernels *matmul_kernels(void)
 {
 #ifdef __x86_64__
     enum cpu_tier tier = cpu_tier();
-    if (tier == CPU_AVX512)
+    if (tier >= CPU_AVX512)
         return &avx512_kernels;
-    if (tier == CPU_AVX2)
+    if (tier >= CPU_AVX2)
         return &avx2_kernels;
 #endif
     return &portable_kernels;

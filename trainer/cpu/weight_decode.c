@@ -18,13 +18,6 @@ static void nf4_run_portable(const struct nf4_matrix *m, int64_t from, int64_t t
 }
 
 #ifdef __x86_64__
-/* nf4_scale, inlined: it runs once for 64 elements that take about 16 cycles. */
-ALWAYS_INLINE float block_scale(const struct nf4_matrix *m, int64_t block)
-{
-    float scaled = m->map[m->absmax[block]] * m->absmax2[block / NF4_BLOCK2];
-    return scaled + m->offset;
-}
-
 /* The codes of 8 elements sit in one 32-bit word; these shifts bring each to the low bits. */
 static const int32_t nf4_shifts[16] = {4, 0, 12, 8, 20, 16, 28, 24, 4, 0, 12, 8, 20, 16, 28, 24};
 
@@ -61,7 +54,7 @@ CPU_AVX512_CODE ALWAYS_INLINE void nf4_16_avx512(const uint8_t *codes, float sca
     {                                                                                              \
         for (int64_t e = from, end; e < to; e = end) {                                             \
             int64_t block = e / NF4_BLOCK;                                                         \
-            float scale = block_scale(m, block);                                                   \
+            float scale = cpu_nf4_scale(m, block);                                                 \
             end = FT_MIN(to, (block + 1) * NF4_BLOCK);                                             \
             if (e % step != 0 || end - e < step) {                                                 \
                 end = FT_MIN(end, e / step * step + step);                                         \
@@ -83,7 +76,7 @@ static void decode_nf4(const struct weight *w, int64_t row0, int64_t n_rows, int
     void (*run)(const struct nf4_matrix *, int64_t, int64_t, float *) = nf4_run_portable;
 #ifdef __x86_64__
     enum cpu_tier tier = cpu_tier();
-    run = tier == CPU_AVX512 ? nf4_run_avx512 : tier == CPU_AVX2 ? nf4_run_avx2 : run;
+    run = tier >= CPU_AVX512 ? nf4_run_avx512 : tier >= CPU_AVX2 ? nf4_run_avx2 : run;
 #endif
     for (int64_t r = 0; r < n_rows; r++) {
         int64_t from = (row0 + r) * w->cols + col0;
