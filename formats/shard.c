@@ -173,28 +173,66 @@ static void write_record(struct buf *raw, const struct shard_sample *s, uint32_t
     buf_pad(raw, 8);
 }
 
+static struct shard_entry load_entry(const uint8_t *e)
+{
+    return (struct shard_entry){
+        .row = load_u64le(e),
+        .block = load_u32le(e + 8),
+        .offset = load_u32le(e + 12),
+        .n_tokens = load_u32le(e + 16),
+        .n_trained = load_u32le(e + 20),
+        .source = load_u32le(e + 24),
+        .n_images = load_u32le(e + 28),
+        .first_image = load_u32le(e + 32),
+    };
+}
+
+static ft_status add_entry(struct shard_writer *w, const struct shard_entry *e, ft_error *err)
+{
+    buf_u64le(&w->index, e->row);
+    buf_u32le(&w->index, e->block);
+    buf_u32le(&w->index, e->offset);
+    buf_u32le(&w->index, e->n_tokens);
+    buf_u32le(&w->index, e->n_trained);
+    buf_u32le(&w->index, e->source);
+    buf_u32le(&w->index, e->n_images);
+    buf_u32le(&w->index, e->first_image);
+    buf_u32le(&w->index, 0); /* reserved */
+    w->counts.n_samples++;
+    w->counts.n_tokens += e->n_tokens;
+    w->counts.n_trained += e->n_trained;
+    return buf_status(&w->index, "the sample index", err);
+}
+
 ft_status shard_writer_add(struct shard_writer *w, const struct shard_sample *s, ft_error *err)
 {
     FT_ASSERT(s->n_tokens > 0 && s->n_tokens <= SHARD_MAX_TOKENS);
-    buf_u64le(&w->index, s->row);
-    buf_u32le(&w->index, w->n_blocks);
-    buf_u32le(&w->index, (uint32_t)w->raw.len);
-    buf_u32le(&w->index, s->n_tokens);
-    buf_u32le(&w->index, s->n_trained);
-    buf_u32le(&w->index, s->source);
-    buf_u64le(&w->index, 0); /* images */
-    buf_u32le(&w->index, 0); /* reserved */
+    struct shard_entry e = {
+        .row = s->row,
+        .block = w->n_blocks,
+        .offset = (uint32_t)w->raw.len,
+        .n_tokens = s->n_tokens,
+        .n_trained = s->n_trained,
+        .source = s->source,
+    };
+    FT_TRY(add_entry(w, &e, err));
     write_record(&w->raw, s, w->token_bytes);
-    w->counts.n_samples++;
-    w->counts.n_tokens += s->n_tokens;
-    w->counts.n_trained += s->n_trained;
-    FT_TRY(buf_status(&w->index, "the sample index", err));
     return w->raw.failed || w->raw.len >= SHARD_BLOCK_RAW ? close_block(w, err) : FT_OK;
 }
 
 uint64_t shard_writer_bytes(const struct shard_writer *w)
 {
     return w->taken + w->raw.len + w->index.len;
+}
+
+uint64_t shard_writer_block_bytes(const struct shard_writer *w)
+{
+    return w->raw.len;
+}
+
+ft_status shard_writer_end_block(struct shard_writer *w, ft_error *err)
+{
+    return close_block(w, err);
 }
 
 const struct shard_counts *shard_writer_counts(const struct shard_writer *w)
@@ -331,17 +369,7 @@ void shard_close(struct shard *s)
 struct shard_entry shard_entry_at(const struct shard *s, uint64_t i)
 {
     FT_ASSERT(i < s->counts.n_samples);
-    const uint8_t *e = s->index + i * SHARD_ENTRY_BYTES;
-    return (struct shard_entry){
-        .row = load_u64le(e),
-        .block = load_u32le(e + 8),
-        .offset = load_u32le(e + 12),
-        .n_tokens = load_u32le(e + 16),
-        .n_trained = load_u32le(e + 20),
-        .source = load_u32le(e + 24),
-        .n_images = load_u32le(e + 28),
-        .first_image = load_u32le(e + 32),
-    };
+    return load_entry(s->index + i * SHARD_ENTRY_BYTES);
 }
 
 struct shard_block shard_block_at(const struct shard *s, uint32_t b)
@@ -352,13 +380,19 @@ struct shard_block shard_block_at(const struct shard *s, uint32_t b)
                                 load_u32le(e + 20)};
 }
 
-static ft_status read_block(struct buf *raw, const struct shard *s, const struct shard_block *b,
-                            struct decompressor *d, ft_error *err)
+static ft_status check_block(const struct shard *s, const struct shard_block *b, ft_error *err)
 {
     if (b->offset < SHARD_HEADER_BYTES || b->offset > s->blocks_end ||
         b->stored_bytes > s->blocks_end - b->offset || b->raw_bytes > SHARD_MAX_BLOCK_RAW)
         return ft_fail(err, FT_EFORMAT, "%u bytes at %llu that hold %u lie outside the block data",
                        b->stored_bytes, (unsigned long long)b->offset, b->raw_bytes);
+    return FT_OK;
+}
+
+static ft_status read_block(struct buf *raw, const struct shard *s, const struct shard_block *b,
+                            struct decompressor *d, ft_error *err)
+{
+    FT_TRY(check_block(s, b, err));
     buf_clear(raw);
     if (buf_reserve(raw, b->raw_bytes) == NULL)
         return ft_fail_memory(err, b->raw_bytes, "a shard block");
@@ -448,4 +482,40 @@ ft_status shard_unpack(int32_t *tokens, uint8_t *mask, const struct shard *s, ui
         st = unpack_tokens(tokens, e.n_tokens, record + (size_t)n_spans * 8, s->token_bytes,
                            n_vocab, err);
     return st == FT_OK ? FT_OK : ft_wrap(err, "%s: sample %llu", s->path, (unsigned long long)i);
+}
+
+/* --- copying --------------------------------------------------------------------------------- */
+
+ft_status shard_writer_copy_block(struct shard_writer *w, const struct shard *from, uint32_t b,
+                                  ft_error *err)
+{
+    struct shard_block block = shard_block_at(from, b);
+    FT_ASSERT(w->raw.len == 0 && w->n_jobs == 0);
+    if (check_block(from, &block, err) != FT_OK)
+        return ft_wrap(err, "%s: block %u", from->path, b);
+    buf_u64le(&w->table, w->file.written);
+    buf_u64le(&w->table, block.hash);
+    buf_u32le(&w->table, block.stored_bytes);
+    buf_u32le(&w->table, block.raw_bytes);
+    file_write(&w->file, from->map.data + block.offset, block.stored_bytes);
+    w->taken += block.raw_bytes;
+    w->n_blocks++;
+    return buf_status(&w->table, "the block table", err);
+}
+
+ft_status shard_writer_copy_entry(struct shard_writer *w, const struct shard_entry *e,
+                                  ft_error *err)
+{
+    struct shard_entry copy = *e;
+    FT_ASSERT(w->n_blocks > 0);
+    copy.block = w->n_blocks - 1;
+    return add_entry(w, &copy, err);
+}
+
+ft_status shard_writer_repeat(struct shard_entry *e, struct shard_writer *w, uint64_t i,
+                              ft_error *err)
+{
+    FT_ASSERT(i < w->counts.n_samples);
+    *e = load_entry(w->index.data + i * SHARD_ENTRY_BYTES);
+    return add_entry(w, e, err);
 }

@@ -69,12 +69,31 @@ FT_NODISCARD ft_status shard_writer_create(struct shard_writer **out, const char
 /* 1 to SHARD_MAX_TOKENS tokens, ids that fit the width, valid spans: asserted. */
 FT_NODISCARD ft_status shard_writer_add(struct shard_writer *w, const struct shard_sample *s,
                                         ft_error *err);
-/* Bytes taken so far, before compression. */
+/* Bytes taken so far, before compression, and those of the block that is open. */
 uint64_t shard_writer_bytes(const struct shard_writer *w);
+uint64_t shard_writer_block_bytes(const struct shard_writer *w);
+/* Closes the open block before it is full. */
+FT_NODISCARD ft_status shard_writer_end_block(struct shard_writer *w, ft_error *err);
 const struct shard_counts *shard_writer_counts(const struct shard_writer *w);
 /* Writes the open block, index and header and publishes the file; frees the writer either way. */
 FT_NODISCARD ft_status shard_writer_commit(struct shard_writer *w, ft_error *err);
 void shard_writer_abort(struct shard_writer *w); /* leaves no file; NULL is fine */
+
+/* --- copying --------------------------------------------------------------------------------- */
+
+struct shard;
+struct shard_entry;
+
+/* Appends block b of another shard as it is stored, without decompressing it, then entries of its
+ * samples one by one. Not to be mixed with shard_writer_add. */
+FT_NODISCARD ft_status shard_writer_copy_block(struct shard_writer *w, const struct shard *from,
+                                               uint32_t b, ft_error *err);
+/* A sample of the block copied last; e->block is ignored. */
+FT_NODISCARD ft_status shard_writer_copy_entry(struct shard_writer *w, const struct shard_entry *e,
+                                               ft_error *err);
+/* Appends another entry, *e, for sample i of this shard. */
+FT_NODISCARD ft_status shard_writer_repeat(struct shard_entry *e, struct shard_writer *w,
+                                           uint64_t i, ft_error *err);
 
 /* --- reading --------------------------------------------------------------------------------- */
 

@@ -32,7 +32,7 @@ static ft_status verify_directory(const char *dir, ft_error *err)
     FT_TRY(manifest_load(&m, dir, err));
     hash128_hex(hex, m.fingerprint);
     printf("%s: ok: %" PRIu64 " samples, %" PRIu64 " tokens, fingerprint %s\n", dir,
-           m.report.fates[ROW_KEPT].rows, m.report.fates[ROW_KEPT].amount, hex);
+           report_samples(&m.report), report_stored_tokens(&m.report), hex);
     manifest_free(&m);
     return FT_OK;
 }

@@ -7,6 +7,9 @@
 
 extern const struct command cmd_build;
 extern const struct command cmd_check;
+extern const struct command cmd_plan;
+extern const struct command cmd_map;
+extern const struct command cmd_merge;
 extern const struct command cmd_inspect;
 extern const struct command cmd_stats;
 extern const struct command cmd_pack;

@@ -9,6 +9,9 @@ int main(int argc, char **argv)
         /* clang-format off */
         cmd_check,
         cmd_build,
+        cmd_plan,
+        cmd_map,
+        cmd_merge,
         cmd_inspect,
         cmd_stats,
         cmd_pack,

@@ -8,8 +8,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/thread.h"
-#include "formats/jsonl.h"
 #include "tools/stop.h"
+#include "tools/walk.h"
 
 enum {
     BATCH_BYTES = 256 << 10,
@@ -23,11 +23,16 @@ struct row {
     size_t text_at, text_len; /* in the batch's text */
     uint64_t row, line;
     enum row_fate fate;
-    uint64_t n_encoded;                    /* tokens before a cut */
-    uint32_t n_tokens, n_trained, n_spans; /* of the sample */
-    size_t tokens_at, spans_at;            /* indices into the batch's arrays */
-    uint32_t notes[ROW_NOTES];             /* amounts; NOTE_CUT is told by n_encoded */
-    const char *message;                   /* of an invalid row, in the batch's arena */
+    uint64_t n_dropped;           /* tokens that are not in its samples, and are not noted */
+    size_t samples_at, n_samples; /* in the batch's samples */
+    uint64_t notes[ROW_NOTES];    /* amounts */
+    const char *message;          /* of an invalid row, in the batch's arena */
+};
+
+struct sample {
+    uint32_t n_tokens, n_trained, n_spans;
+    size_t tokens_at, spans_at; /* indices into the batch's arrays */
+    hash128 ids;                /* of the tokens */
 };
 
 /* What workers do: encode a batch, or compress a block of the sink. */
@@ -44,16 +49,24 @@ struct batch {
     uint32_t source;
     uint64_t bytes_read; /* of all sources, for the progress line */
     struct buf text;
-    struct buf tokens; /* int32_t */
-    struct buf spans;  /* struct loss_span */
+    struct buf tokens;  /* int32_t */
+    struct buf spans;   /* struct loss_span */
+    struct buf samples; /* struct sample */
     struct arena messages;
+    const hash128 *known_key; /* of its part, when that was planned */
+    bool ends_part;
+    hash128 key;    /* of the part that it ends */
     ft_error fatal; /* status != FT_OK: what ends the run behind the rows of this batch */
 };
 
 struct pipeline {
     const struct pipeline_options *options;
     struct sink *sink;
-    struct manifest *manifest;
+    const struct manifest *manifest;
+    struct plan *plan;        /* to be made; NULL when it was given */
+    const struct plan *given; /* parts[n_parts] of it are chosen */
+    const size_t *parts;
+    size_t n_parts;
     struct queue empty, order; /* of batches */
     struct queue work;         /* of tasks */
     struct task *compressions; /* [n_compressions] for the sink's blocks */
@@ -62,6 +75,7 @@ struct pipeline {
     pthread_cond_t changed;
     size_t in_flight; /* bytes of text between reader and writer */
     bool failed;      /* the writer gave up */
+    bool part_ended;  /* the writer's next batch begins a part */
     ft_error error;
 };
 
@@ -77,13 +91,14 @@ static bool given_up(struct pipeline *p)
 
 struct reader {
     struct pipeline *p;
-    struct batch *batch;   /* being filled; NULL = none */
-    uint64_t bytes_before; /* of the sources already read */
+    struct batch *batch; /* being filled; NULL = none */
+    uint64_t bytes;      /* of the files read so far */
+    const hash128 *known_key;
 };
 
 static void reset_batch(struct batch *b)
 {
-    struct buf *const buffers[] = {&b->text, &b->tokens, &b->spans};
+    struct buf *const buffers[] = {&b->text, &b->tokens, &b->spans, &b->samples};
     for (size_t i = 0; i < ARRAY_LEN(buffers); i++) {
         if (buffers[i]->cap > KEEP_BYTES)
             buf_free(buffers[i]);
@@ -91,6 +106,7 @@ static void reset_batch(struct batch *b)
     }
     arena_destroy(&b->messages);
     b->n_rows = 0;
+    b->ends_part = false;
     b->fatal.status = FT_OK;
     b->task = (struct task){.batch = b, .busy = true};
 }
@@ -122,6 +138,7 @@ static bool need_batch(struct reader *r, uint32_t source)
             return false;
         reset_batch(r->batch);
         r->batch->source = source;
+        r->batch->known_key = r->known_key;
     }
     return true;
 }
@@ -138,48 +155,57 @@ static void send_batch(struct reader *r)
     queue_push(&r->p->work, &b->task);
 }
 
-static ft_status add_row(struct reader *r, const struct jsonl_row *in, ft_error *err)
+static ft_status read_row(void *ctx, uint32_t source, const struct jsonl_row *in, ft_error *err)
 {
+    struct reader *r = ctx;
+    /* A row that does not fit goes into a batch of its own. */
+    if (r->batch != NULL &&
+        (r->batch->source != source || r->batch->text.len + in->text.len > BATCH_BYTES))
+        send_batch(r);
+    if (!need_batch(r, source))
+        return ft_fail(err, FT_ESTOP, "the run is over");
     struct batch *b = r->batch;
     b->rows[b->n_rows++] = (struct row){
         .text_at = b->text.len, .text_len = in->text.len, .row = in->row, .line = in->line};
     buf_str(&b->text, in->text);
-    return buf_status(&b->text, "a batch of rows", err);
-}
-
-static ft_status read_rows(struct reader *r, uint32_t source, struct jsonl *file, ft_error *err)
-{
-    struct jsonl_row in;
-    bool more = true;
-    while (!given_up(r->p)) {
-        FT_TRY(jsonl_next(&in, &more, file, err));
-        if (!more)
-            break;
-        /* A row that does not fit goes into a batch of its own. */
-        if (r->batch != NULL && r->batch->text.len + in.text.len > BATCH_BYTES)
-            send_batch(r);
-        if (!need_batch(r, source))
-            break;
-        FT_TRY(add_row(r, &in, err));
-        r->batch->bytes_read = r->bytes_before + input_bytes(jsonl_input(file));
-        r->p->manifest->sources[source].rows = in.row + 1;
-        if (r->batch->n_rows == BATCH_ROWS || r->batch->text.len >= BATCH_BYTES)
-            send_batch(r);
-    }
+    b->bytes_read = r->bytes;
+    FT_TRY(buf_status(&b->text, "a batch of rows", err));
+    if (b->n_rows == BATCH_ROWS || b->text.len >= BATCH_BYTES)
+        send_batch(r);
     return FT_OK;
 }
 
-static ft_status read_source(struct reader *r, uint32_t source, ft_error *err)
+/* The last batch of a part says so, and may be empty. */
+static ft_status end_part(void *ctx, const struct plan_part *part, ft_error *err)
 {
-    struct manifest_source *s = &r->p->manifest->sources[source];
-    struct jsonl *file;
-    FT_TRY(jsonl_open(&file, s->path, JSONL_MAX_ROW, err));
-    ft_status st = read_rows(r, source, file, err);
-    s->bytes = input_bytes(jsonl_input(file));
-    s->hash = input_hash(jsonl_input(file));
-    r->bytes_before += s->bytes;
-    jsonl_close(file);
-    return st;
+    struct reader *r = ctx;
+    if (!need_batch(r, 0))
+        return ft_fail(err, FT_ESTOP, "the run is over");
+    r->batch->ends_part = true;
+    r->batch->key = part->key;
+    r->batch->bytes_read = r->bytes;
+    send_batch(r);
+    return FT_OK;
+}
+
+static bool count_bytes(void *ctx, uint64_t n)
+{
+    struct reader *r = ctx;
+    r->bytes = n;
+    return given_up(r->p);
+}
+
+static ft_status read_input(struct reader *r, ft_error *err)
+{
+    struct pipeline *p = r->p;
+    const struct walk_calls calls = {read_row, end_part, count_bytes, r};
+    if (p->plan != NULL)
+        return walk_input(p->plan, &calls, err);
+    for (size_t i = 0; i < p->n_parts; i++) {
+        r->known_key = &p->given->parts[p->parts[i]].key;
+        FT_TRY(walk_part(p->given, p->parts[i], &calls, err));
+    }
+    return FT_OK;
 }
 
 /* A failure travels behind the rows read before it, so that an earlier bad row is reported first.
@@ -188,16 +214,9 @@ static void reader_main(struct pipeline *p)
 {
     struct reader r = {.p = p};
     ft_error err = {0};
-    ft_status st = FT_OK;
-    for (int held_out = 1; held_out >= 0; held_out--) /* first: sink_add */
-        for (uint32_t i = 0; i < p->manifest->n_sources && st == FT_OK && !given_up(p); i++) {
-            if ((p->manifest->sources[i].use == SOURCE_EVAL) != held_out)
-                continue;
-            st = read_source(&r, i, &err);
-            if (st != FT_OK && need_batch(&r, i))
-                r.batch->fatal = err;
-            send_batch(&r);
-        }
+    if (read_input(&r, &err) != FT_OK && need_batch(&r, 0))
+        r.batch->fatal = err;
+    send_batch(&r);
     queue_close(&p->order);
 }
 
@@ -211,46 +230,187 @@ struct worker {
     struct chat_text text;
     struct tok_ids ids;
     struct buf mask;
+    struct buf window; /* struct chat_message: of a row that is split */
+    struct buf turns;  /* size_t: where its turns start */
 };
 
 /* Runs of trained tokens among the first n_tokens. The first token is never one: nothing comes
  * before it that could predict it. */
-static ft_status add_spans(struct batch *b, struct row *row, uint8_t *mask, ft_error *err)
+static ft_status add_spans(struct batch *b, struct sample *s, uint8_t *mask, ft_error *err)
 {
     mask[0] = 0;
-    row->spans_at = b->spans.len / sizeof(struct loss_span);
-    for (uint32_t i = 0; i < row->n_tokens;) {
+    s->spans_at = b->spans.len / sizeof(struct loss_span);
+    for (uint32_t i = 0; i < s->n_tokens;) {
         uint32_t start = i;
-        while (i < row->n_tokens && mask[i] != 0)
+        while (i < s->n_tokens && mask[i] != 0)
             i++;
         if (i > start) {
             struct loss_span span = {start, i - start};
             buf_append(&b->spans, &span, sizeof span);
-            row->n_spans++;
-            row->n_trained += span.len;
+            s->n_spans++;
+            s->n_trained += span.len;
         }
         i += i == start;
     }
     return buf_status(&b->spans, "loss spans", err);
 }
 
-static ft_status add_sample(struct worker *w, struct batch *b, struct row *row, ft_error *err)
+/* The first n tokens of what was encoded last become a sample of the row, unless none of them is
+ * trained; *added tells. */
+static ft_status add_sample(bool *added, struct worker *w, struct batch *b, struct row *row,
+                            size_t n, ft_error *err)
 {
-    const struct manifest_options *o = &w->p->manifest->options;
-    size_t max_length = (size_t)o->max_length;
-    row->n_encoded = w->ids.n;
-    if (w->ids.n > max_length && !o->truncate) {
-        row->fate = ROW_TOO_LONG;
+    struct sample s = {.n_tokens = (uint32_t)n, .tokens_at = b->tokens.len / sizeof(int32_t)};
+    if (n > 0)
+        FT_TRY(add_spans(b, &s, w->mask.data, err));
+    *added = s.n_trained > 0;
+    if (!*added)
         return FT_OK;
-    }
-    row->n_tokens = (uint32_t)FT_MIN(w->ids.n, max_length);
-    row->tokens_at = b->tokens.len / sizeof(int32_t);
-    if (row->n_tokens > 0)
-        FT_TRY(add_spans(b, row, w->mask.data, err));
-    row->fate = row->n_trained > 0 ? ROW_KEPT : ROW_UNTRAINED;
-    if (row->fate == ROW_KEPT)
-        buf_append(&b->tokens, w->ids.ids, row->n_tokens * sizeof(int32_t));
+    s.ids = hash128_of(w->ids.ids, n * sizeof(int32_t));
+    buf_append(&b->tokens, w->ids.ids, n * sizeof(int32_t));
+    buf_append(&b->samples, &s, sizeof s);
+    row->n_samples++;
+    FT_TRY(buf_status(&b->samples, "samples", err));
     return buf_status(&b->tokens, "tokens", err);
+}
+
+static ft_status encode(struct worker *w, const struct chat_conversation *c, ft_error *err)
+{
+    enum tok_specials content =
+        w->p->manifest->options.parse_specials ? TOK_SPECIALS_PARSE : TOK_SPECIALS_LITERAL;
+    FT_TRY(chat_render(&w->text, w->p->options->chat_template, c, false, err));
+    return chat_encode(&w->ids, &w->mask, w->encoder, &w->text, content, err);
+}
+
+static size_t max_length(const struct worker *w)
+{
+    return (size_t)w->p->manifest->options.max_length;
+}
+
+/* --- splitting at turns ---------------------------------------------------------------------- */
+
+/* System messages in front belong to every sample of the row. */
+static size_t n_leading(const struct chat_conversation *c)
+{
+    size_t n = 0;
+    while (n < c->n &&
+           (c->messages[n].role == CHAT_SYSTEM || c->messages[n].role == CHAT_DEVELOPER))
+        n++;
+    return n;
+}
+
+/* A turn starts with the first of some messages of the user, so that answers and tool calls stay
+ * with their question. The end of the conversation comes last in w->turns. */
+static ft_status find_turns(struct worker *w, const struct chat_conversation *c, ft_error *err)
+{
+    buf_clear(&w->turns);
+    size_t first = n_leading(c);
+    for (size_t i = first; i < c->n; i++)
+        if (i == first ||
+            (c->messages[i].role == CHAT_USER && c->messages[i - 1].role != CHAT_USER))
+            buf_append(&w->turns, &i, sizeof i);
+    buf_append(&w->turns, &c->n, sizeof c->n);
+    return buf_status(&w->turns, "turns", err);
+}
+
+/* Encodes the leading messages and turns [from, to). */
+static ft_status encode_turns(struct worker *w, const struct chat_conversation *c, size_t from,
+                              size_t to, ft_error *err)
+{
+    const size_t *turns = (const size_t *)(const void *)w->turns.data;
+    struct chat_conversation part = *c;
+    size_t lead = n_leading(c), n = turns[to] - turns[from];
+    buf_clear(&w->window);
+    buf_append(&w->window, c->messages, lead * sizeof *c->messages);
+    buf_append(&w->window, c->messages + turns[from], n * sizeof *c->messages);
+    FT_TRY(buf_status(&w->window, "a row that is split", err));
+    part.messages = (const struct chat_message *)(const void *)w->window.data;
+    part.n = lead + n;
+    part.row = NULL; /* it describes the whole */
+    return encode(w, &part, err);
+}
+
+/* Most turns from `from` on that fit together, at least one, found by doubling and halving; they
+ * are what is encoded last. */
+static ft_status take_turns(size_t *to, struct worker *w, const struct chat_conversation *c,
+                            size_t from, size_t n_turns, ft_error *err)
+{
+    size_t fits = from + 1, above = n_turns + 1, step = 1, encoded = from + 1;
+    FT_TRY(encode_turns(w, c, from, fits, err));
+    while (w->ids.n <= max_length(w) && fits + 1 < above) {
+        size_t next = above > n_turns ? FT_MIN(fits + step, n_turns) : fits + (above - fits) / 2;
+        step *= 2;
+        FT_TRY(encode_turns(w, c, from, encoded = next, err));
+        if (w->ids.n <= max_length(w)) {
+            fits = next;
+        } else {
+            above = next;
+            w->ids.n = 0; /* only the first turn alone may be too long */
+        }
+    }
+    *to = fits;
+    return encoded == fits ? FT_OK : encode_turns(w, c, from, fits, err);
+}
+
+static ft_status split_row(struct worker *w, struct batch *b, struct row *row,
+                           const struct chat_conversation *c, ft_error *err)
+{
+    FT_TRY(find_turns(w, c, err));
+    size_t n_turns = w->turns.len / sizeof(size_t) - 1;
+    for (size_t from = 0; from < n_turns;) {
+        bool added = false;
+        FT_TRY(take_turns(&from, w, c, from, n_turns, err));
+        if (w->ids.n <= max_length(w))
+            FT_TRY(add_sample(&added, w, b, row, w->ids.n, err));
+        row->n_dropped += added ? 0 : w->ids.n;
+    }
+    row->fate = row->n_samples > 0 ? ROW_KEPT : ROW_TOO_LONG;
+    if (row->fate == ROW_KEPT) {
+        row->notes[NOTE_SPLIT] = row->n_samples - 1;
+        row->notes[NOTE_DROPPED_TURNS] = row->n_dropped;
+        row->n_dropped = 0;
+    }
+    return FT_OK;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static ft_status add_long_row(struct worker *w, struct batch *b, struct row *row,
+                              const struct chat_conversation *c, ft_error *err)
+{
+    bool added;
+    switch (w->p->manifest->options.too_long) {
+    case TOO_LONG_SPLIT:
+        return split_row(w, b, row, c, err);
+    case TOO_LONG_TRUNCATE:
+        FT_TRY(add_sample(&added, w, b, row, max_length(w), err));
+        row->fate = added ? ROW_KEPT : ROW_UNTRAINED;
+        row->notes[NOTE_CUT] = added ? w->ids.n - max_length(w) : 0;
+        row->n_dropped = added ? 0 : w->ids.n;
+        return FT_OK;
+    case TOO_LONG_DROP:
+    case TOO_LONG_ERROR:
+        break;
+    }
+    row->fate = ROW_TOO_LONG;
+    row->n_dropped = w->ids.n;
+    return FT_OK;
+}
+
+/* A weight below one leaves rows out, chosen by the ids of their first sample. */
+static void select_row(struct worker *w, struct batch *b, struct row *row)
+{
+    const struct manifest *m = w->p->manifest;
+    struct sample *samples = (struct sample *)(void *)b->samples.data + row->samples_at;
+    const struct manifest_group *g = &m->groups[m->sources[b->source].group];
+    if (row->n_samples == 0 || g->weight >= 1 ||
+        sink_choose_copies(g, m->options.seed, samples[0].ids) > 0)
+        return;
+    for (size_t i = 0; i < row->n_samples; i++)
+        row->n_dropped += samples[i].n_tokens;
+    row->n_dropped += row->notes[NOTE_CUT] + row->notes[NOTE_DROPPED_TURNS];
+    row->fate = ROW_UNSELECTED;
+    row->n_samples = 0;
 }
 
 static ft_status encode_conversation(struct worker *w, struct batch *b, struct row *row,
@@ -258,20 +418,27 @@ static ft_status encode_conversation(struct worker *w, struct batch *b, struct r
 {
     const struct conversation *c = &w->conversation;
     const struct chat_conversation view = conversation_view(c);
-    enum tok_specials content =
-        w->p->manifest->options.parse_specials ? TOK_SPECIALS_PARSE : TOK_SPECIALS_LITERAL;
+    bool added;
+    row->samples_at = b->samples.len / sizeof(struct sample);
     if (c->n == 0) {
         row->fate = ROW_NO_ASSISTANT;
         return FT_OK;
     }
-    row->notes[NOTE_TRAILING] = (uint32_t)c->n_trailing;
-    row->notes[NOTE_EMPTY_ASSISTANT] = (uint32_t)c->n_empty;
-    row->notes[NOTE_MERGED] = (uint32_t)c->n_merged;
-    FT_TRY(chat_render(&w->text, w->p->options->chat_template, &view, false, err));
-    row->notes[NOTE_LEADING] = (uint32_t)w->text.n_skipped;
-    FT_TRY(chat_encode(&w->ids, &w->mask, w->encoder, &w->text, content, err));
-    row->notes[NOTE_SPECIALS] = (uint32_t)w->ids.n_special_text;
-    return add_sample(w, b, row, err);
+    row->notes[NOTE_TRAILING] = c->n_trailing;
+    row->notes[NOTE_EMPTY_ASSISTANT] = c->n_empty;
+    row->notes[NOTE_MERGED] = c->n_merged;
+    FT_TRY(encode(w, &view, err));
+    row->notes[NOTE_LEADING] = w->text.n_skipped;
+    row->notes[NOTE_SPECIALS] = w->ids.n_special_text;
+    if (w->ids.n > max_length(w)) {
+        FT_TRY(add_long_row(w, b, row, &view, err));
+    } else {
+        FT_TRY(add_sample(&added, w, b, row, w->ids.n, err));
+        row->fate = added ? ROW_KEPT : ROW_UNTRAINED;
+        row->n_dropped = added ? 0 : w->ids.n;
+    }
+    select_row(w, b, row);
+    return FT_OK;
 }
 
 /* json_parse counts lines inside the row: moves the row's line on to where the error is. */
@@ -296,7 +463,8 @@ static ft_status set_invalid(struct batch *b, struct row *row, ft_error *err)
     for (char *p = copy; *p != '\0'; p++)
         *p = (unsigned char)*p < 0x20 || *p == 0x7F ? '?' : *p;
     row->fate = ROW_INVALID;
-    row->n_encoded = 0;
+    row->n_samples = 0;
+    row->n_dropped = 0;
     row->message = copy;
     return FT_OK;
 }
@@ -348,6 +516,8 @@ static void worker_destroy(struct worker *w)
     chat_text_free(&w->text);
     tok_ids_free(&w->ids);
     buf_free(&w->mask);
+    buf_free(&w->window);
+    buf_free(&w->turns);
     tok_encoder_destroy(w->encoder);
     compressor_destroy(w->zstd);
 }
@@ -418,12 +588,12 @@ static void wait_for_compression(void *ctx, struct shard_job *job)
     t->job = NULL;
 }
 
-static ft_status add_example(struct report_line *line, struct manifest *m, const struct batch *b,
+static ft_status add_example(struct pipeline *p, struct report_line *line, const struct batch *b,
                              const struct row *row, const char *text, ft_error *err)
 {
     if (line->n_examples == REPORT_EXAMPLES)
         return FT_OK;
-    const char *copy = arena_cstr(&m->arena, str_from(text));
+    const char *copy = arena_cstr(&p->sink->part.arena, str_from(text));
     if (copy == NULL)
         return ft_fail_memory(err, strlen(text), "the report");
     line->examples[line->n_examples++] =
@@ -434,76 +604,104 @@ static ft_status add_example(struct report_line *line, struct manifest *m, const
 static ft_status add_note(struct pipeline *p, enum row_note note, uint64_t amount,
                           const struct batch *b, const struct row *row, ft_error *err)
 {
-    struct report_line *line = &p->manifest->report.notes[note];
+    struct report_line *line = &p->sink->part.report.notes[note];
     if (amount == 0)
         return FT_OK;
     line->rows++;
     line->amount += amount;
-    return add_example(line, p->manifest, b, row, "", err);
+    return add_example(p, line, b, row, "", err);
+}
+
+/* With --on-error stop or --too-long error the first such row ends the run. */
+static ft_status check_policy(struct pipeline *p, const struct batch *b, const struct row *row,
+                              const char *tokens, ft_error *err)
+{
+    const struct manifest *m = p->manifest;
+    const char *path = m->sources[b->source].path;
+    if (row->fate == ROW_INVALID && !m->options.skip_errors)
+        return ft_fail(err, FT_EFORMAT,
+                       "%s:%" PRIu64 " (row %" PRIu64
+                       "): %s (--on-error skip drops and counts such rows)",
+                       path, row->line, row->row, row->message);
+    if (row->fate == ROW_TOO_LONG && m->options.too_long == TOO_LONG_ERROR)
+        return ft_fail(err, FT_EFORMAT,
+                       "%s:%" PRIu64 " (row %" PRIu64 "): %s, the maximum is %" PRId64
+                       " (--too-long drop, truncate or split goes on)",
+                       path, row->line, row->row, tokens, m->options.max_length);
+    return FT_OK;
 }
 
 static ft_status report_dropped(struct pipeline *p, const struct batch *b, const struct row *row,
                                 ft_error *err)
 {
-    struct manifest *m = p->manifest;
     char text[48] = "";
-    struct report_line *line = &m->report.fates[row->fate];
-    line->rows++;
-    line->amount += row->n_encoded;
-    if (row->fate == ROW_INVALID && !m->options.skip_errors)
-        return ft_fail(err, FT_EFORMAT,
-                       "%s:%" PRIu64 " (row %" PRIu64
-                       "): %s (--on-error skip drops and counts such rows)",
-                       m->sources[b->source].path, row->line, row->row, row->message);
+    struct report_line *line = &p->sink->part.report.fates[row->fate];
     if (row->fate == ROW_TOO_LONG)
-        snprintf(text, sizeof text, "%" PRIu64 " tokens", row->n_encoded);
-    return add_example(line, m, b, row, row->fate == ROW_INVALID ? row->message : text, err);
+        snprintf(text, sizeof text, "%" PRIu64 " tokens", row->n_dropped);
+    FT_TRY(check_policy(p, b, row, text, err));
+    line->rows++;
+    line->amount += row->n_dropped;
+    return add_example(p, line, b, row, row->fate == ROW_INVALID ? row->message : text, err);
+}
+
+static ft_status write_sample(struct pipeline *p, const struct batch *b, const struct row *row,
+                              const struct sample *from, ft_error *err)
+{
+    const struct manifest *m = p->manifest;
+    struct shard_sample s = {
+        .tokens = (const int32_t *)(const void *)b->tokens.data + from->tokens_at,
+        .spans = (const struct loss_span *)(const void *)b->spans.data + from->spans_at,
+        .n_tokens = from->n_tokens,
+        .n_spans = from->n_spans,
+        .n_trained = from->n_trained,
+        .source = b->source,
+        .row = row->row,
+    };
+    struct part_row place = {from->ids, row->line};
+    enum dataset_split split = sink_choose_split(m->sources[b->source].use,
+                                                 m->options.eval_fraction, s.tokens, s.n_tokens);
+    p->sink->part.report.fates[ROW_KEPT].amount += from->n_tokens;
+    return sink_add(p->sink, split, &s, &place, err);
 }
 
 static ft_status write_row(struct pipeline *p, const struct batch *b, const struct row *row,
                            ft_error *err)
 {
+    const struct sample *samples = (const struct sample *)(const void *)b->samples.data;
     if (row->fate != ROW_KEPT)
         return report_dropped(p, b, row, err);
-    struct shard_sample s = {
-        .tokens = (const int32_t *)(const void *)b->tokens.data + row->tokens_at,
-        .spans = (const struct loss_span *)(const void *)b->spans.data + row->spans_at,
-        .n_tokens = row->n_tokens,
-        .n_spans = row->n_spans,
-        .n_trained = row->n_trained,
-        .source = b->source,
-        .row = row->row,
-    };
-    p->manifest->report.fates[ROW_KEPT].rows++;
-    p->manifest->report.fates[ROW_KEPT].amount += row->n_tokens;
+    p->sink->part.report.fates[ROW_KEPT].rows++;
     for (int n = 0; n < ROW_NOTES; n++)
-        FT_TRY(add_note(p, (enum row_note)n,
-                        n == NOTE_CUT ? row->n_encoded - row->n_tokens : row->notes[n], b, row,
-                        err));
-    enum dataset_split split =
-        sink_choose_split(p->manifest->sources[b->source].use, p->manifest->options.eval_fraction,
-                          s.tokens, s.n_tokens);
-    return sink_add(p->sink, split, &s, err);
+        FT_TRY(add_note(p, (enum row_note)n, row->notes[n], b, row, err));
+    for (size_t i = 0; i < row->n_samples; i++)
+        FT_TRY(write_sample(p, b, row, &samples[row->samples_at + i], err));
+    return FT_OK;
 }
 
 static ft_status write_batch(struct pipeline *p, struct batch *b, ft_error *err)
 {
     wait_for(p, &b->task);
     FT_TRY(stop_check_flag(p->options->stop, err)); /* its rows may be half done */
+    if (p->part_ended)
+        sink_begin_part(p->sink, b->known_key);
+    p->part_ended = b->ends_part;
     for (size_t i = 0; i < b->n_rows; i++)
         FT_TRY(write_row(p, b, &b->rows[i], err));
     if (b->fatal.status != FT_OK)
         *err = b->fatal;
-    return b->fatal.status;
+    if (b->fatal.status != FT_OK || !b->ends_part)
+        return b->fatal.status;
+    return sink_end_part(p->sink, b->key, err);
 }
 
-static uint64_t total_bytes(const struct manifest *m)
+/* Bytes of the files that will be read; 0 = unknown. */
+static uint64_t total_bytes(const struct pipeline *p)
 {
     uint64_t bytes = 0;
     struct stat sb;
-    for (size_t i = 0; i < m->n_sources; i++) {
-        if (stat(m->sources[i].path, &sb) != 0 || !S_ISREG(sb.st_mode))
-            return 0; /* a pipe: unknown */
+    for (size_t i = 0; p->plan != NULL && i < p->manifest->n_sources; i++) {
+        if (stat(p->manifest->sources[i].path, &sb) != 0 || !S_ISREG(sb.st_mode))
+            return 0; /* a pipe */
         bytes += (uint64_t)sb.st_size;
     }
     return bytes;
@@ -515,7 +713,7 @@ static void writer_main(struct pipeline *p)
     struct batch *b;
     ft_status st = FT_OK;
     double done = 0;
-    progress_start(&progress, "build", "MB", (double)total_bytes(p->manifest) * 1e-6);
+    progress_start(&progress, "map", "MB", (double)total_bytes(p) * 1e-6);
     while (st == FT_OK && (b = queue_pop(&p->order)) != NULL) {
         st = write_batch(p, b, &p->error);
         done = (double)b->bytes_read * 1e-6;
@@ -555,43 +753,64 @@ static void free_batches(struct batch *batches, size_t n)
         buf_free(&batches[i].text);
         buf_free(&batches[i].tokens);
         buf_free(&batches[i].spans);
+        buf_free(&batches[i].samples);
         arena_destroy(&batches[i].messages);
     }
     mem_free(batches);
 }
 
-ft_status pipeline_run(struct sink *sink, const struct pipeline_options *o, ft_error *err)
+static ft_status run(struct pipeline *p, ft_error *err)
 {
+    const struct pipeline_options *o = p->options;
     size_t n_batches = (size_t)o->n_workers * 4 + 4, depth = (size_t)o->n_workers * 2;
     struct batch *batches = NULL;
     struct pool *pool = NULL;
     ft_status st;
-    struct pipeline p = {
-        .options = o, .sink = sink, .manifest = sink->manifest, .n_compressions = depth * SPLITS};
-    pthread_mutex_init(&p.lock, NULL);
-    pthread_cond_init(&p.changed, NULL);
+    p->n_compressions = depth * SPLITS;
+    p->part_ended = true;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
     FT_GOTO(mem_new(&batches, n_batches, sizeof *batches, "batches of rows", err));
-    FT_GOTO(queue_init(&p.empty, n_batches, err));
-    FT_GOTO(queue_init(&p.work, n_batches + p.n_compressions, err)); /* never full */
-    FT_GOTO(mem_new(&p.compressions, p.n_compressions, sizeof *p.compressions, "tasks", err));
-    FT_GOTO(queue_init(&p.order, n_batches, err));
+    FT_GOTO(queue_init(&p->empty, n_batches, err));
+    FT_GOTO(queue_init(&p->work, n_batches + p->n_compressions, err)); /* never full */
+    FT_GOTO(mem_new(&p->compressions, p->n_compressions, sizeof *p->compressions, "tasks", err));
+    FT_GOTO(queue_init(&p->order, n_batches, err));
     FT_GOTO(pool_create(&pool, o->n_workers + 2, err));
     for (size_t i = 0; i < n_batches; i++)
-        FT_ASSERT(queue_push(&p.empty, &batches[i]));
-    sink->executor = (struct shard_executor){submit_compression, wait_for_compression, &p, depth};
-    pool_run(pool, o->n_workers + 2, stage_main, &p);
-    sink->executor = (struct shard_executor){0}; /* all submitted blocks are compressed */
-    st = p.error.status;
+        FT_ASSERT(queue_push(&p->empty, &batches[i]));
+    p->sink->executor = (struct shard_executor){submit_compression, wait_for_compression, p, depth};
+    pool_run(pool, o->n_workers + 2, stage_main, p);
+    p->sink->executor = (struct shard_executor){0}; /* all submitted blocks are compressed */
+    st = p->error.status;
     if (st != FT_OK)
-        *err = p.error;
+        *err = p->error;
 out:
     pool_destroy(pool);
-    queue_destroy(&p.empty);
-    queue_destroy(&p.work);
-    queue_destroy(&p.order);
+    queue_destroy(&p->empty);
+    queue_destroy(&p->work);
+    queue_destroy(&p->order);
     free_batches(batches, n_batches);
-    mem_free(p.compressions);
-    pthread_cond_destroy(&p.changed);
-    pthread_mutex_destroy(&p.lock);
+    mem_free(p->compressions);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
     return st;
+}
+
+ft_status pipeline_run(struct sink *sink, struct plan *plan, const struct pipeline_options *o,
+                       ft_error *err)
+{
+    struct pipeline p = {.options = o, .sink = sink, .manifest = &plan->manifest, .plan = plan};
+    return run(&p, err);
+}
+
+ft_status pipeline_run_parts(struct sink *sink, const struct plan *plan, const size_t *parts,
+                             size_t n, const struct pipeline_options *o, ft_error *err)
+{
+    struct pipeline p = {.options = o,
+                         .sink = sink,
+                         .manifest = &plan->manifest,
+                         .given = plan,
+                         .parts = parts,
+                         .n_parts = n};
+    return run(&p, err);
 }

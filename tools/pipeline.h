@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows -> samples on several threads: one reads and cuts the sources into batches of rows, n parse,
+ * Rows -> parts on several threads: one reads and cuts the input into batches of rows, n parse,
  * render, encode and compress, one writes in input order. Nothing that is written depends on how
  * many there are. Memory: a fixed number of batches, and at most one batch beyond the byte budget,
  * so a huge row travels alone. */
@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "formats/plan.h"
 #include "tools/sink.h"
 #include "tools/source.h"
 
@@ -19,10 +20,14 @@ struct pipeline_options {
     const atomic_bool *stop; /* set from a signal handler: give up soon */
 };
 
-/* Reads every source of the manifest (path and use are set), held-out files first, into the sink,
- * and fills in each source's bytes, rows and hash and the report. FT_ESTOP when stop was set. The
- * error is that of the first bad row in input order, whatever the number of threads. */
-FT_NODISCARD ft_status pipeline_run(struct sink *sink, const struct pipeline_options *o,
-                                    ft_error *err);
+/* Reads the whole input of the plan, whose sources are set, writes its parts to the sink and fills
+ * in the plan as walk_input does. FT_ESTOP when stop was set. The error is that of the first bad
+ * row in input order, whatever the number of threads. Parts that were finished before it stay. */
+FT_NODISCARD ft_status pipeline_run(struct sink *sink, struct plan *plan,
+                                    const struct pipeline_options *o, ft_error *err);
+/* As above, for the n chosen parts of a finished plan. */
+FT_NODISCARD ft_status pipeline_run_parts(struct sink *sink, const struct plan *plan,
+                                          const size_t *parts, size_t n,
+                                          const struct pipeline_options *o, ft_error *err);
 
 #endif

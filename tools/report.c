@@ -6,13 +6,47 @@
 #include "common/log.h"
 
 static const char *const fate_labels[ROW_FATES] = {
-    "kept", "invalid", "no assistant message", "no trained token", "too long",
+    "kept", "invalid", "no assistant message", "no trained token", "too long", "left out by weight",
 };
 
 static void put_place(struct buf *out, const struct manifest *m, const struct report_example *e)
 {
     buf_printf(out, "%s:%" PRIu64 " (row %" PRIu64 ")", m->sources[e->source].path, e->line,
                e->row);
+}
+
+static void put_line(struct buf *out, const char *label, const char *sign, uint64_t rows,
+                     uint64_t tokens)
+{
+    char a[24], b[24];
+    snprintf(a, sizeof a, "%s%" PRIu64, sign, rows);
+    snprintf(b, sizeof b, "%s%" PRIu64, sign, tokens);
+    buf_printf(out, "%-24s %12s %14s\n", label, a, b);
+}
+
+/* From rows to samples, where these are not one for one. */
+static void put_samples(struct buf *out, const struct report *r)
+{
+    const struct report_line *n = r->notes;
+    if (n[NOTE_SPLIT].rows + n[NOTE_DUPLICATE].rows + n[NOTE_REPEATED].rows == 0)
+        return;
+    if (n[NOTE_SPLIT].rows > 0)
+        put_line(out, "split at turns", "+", n[NOTE_SPLIT].amount, 0);
+    if (n[NOTE_DUPLICATE].rows > 0)
+        put_line(out, "duplicates", "-", n[NOTE_DUPLICATE].rows, n[NOTE_DUPLICATE].amount);
+    if (n[NOTE_REPEATED].rows > 0)
+        put_line(out, "repeated", "+", n[NOTE_REPEATED].rows, n[NOTE_REPEATED].amount);
+    put_line(out, "samples", "", report_samples(r), report_stored_tokens(r));
+}
+
+static void put_groups(struct buf *out, const struct manifest *m)
+{
+    if (m->n_groups < 2)
+        return;
+    buf_printf(out, "\n%-24s %12s %14s\n", "source", "samples", "tokens");
+    for (size_t i = 0; i < m->n_groups; i++)
+        put_line(out, m->groups[i].name, "", m->groups[i].stored.n_samples,
+                 m->groups[i].stored.n_tokens);
 }
 
 static void put_examples(struct buf *out, const struct manifest *m)
@@ -64,6 +98,11 @@ void report_text(struct buf *out, const struct manifest *m)
     if (r->notes[NOTE_CUT].rows > 0)
         buf_printf(out, "  %-22s %12s %14" PRIu64 "\n", "cut at max length", "",
                    r->notes[NOTE_CUT].amount);
+    if (r->notes[NOTE_DROPPED_TURNS].rows > 0)
+        buf_printf(out, "  %-22s %12s %14" PRIu64 "\n", "turns left out", "",
+                   r->notes[NOTE_DROPPED_TURNS].amount);
+    put_samples(out, r);
+    put_groups(out, m);
     buf_byte(out, '\n');
     for (int s = 0; s < SPLITS; s++)
         put_split(out, m, (enum dataset_split)s);
@@ -114,6 +153,9 @@ void report_warn(const struct manifest *m)
         {"special tokens are spelled in messages and are ordinary text there",
          "special token is spelled in a message and is ordinary text there"},
         {"messages were joined to the one before", "message was joined to the one before"},
+        {NULL, NULL}, /* asked for */
+        {"tokens of turns above the maximum length were left out",
+         "token of a turn above the maximum length was left out"},
     };
     static const char *const parsed[2] = {
         "special tokens are spelled in messages and became tokens (--content-specials parse)",
@@ -122,7 +164,7 @@ void report_warn(const struct manifest *m)
         bool parse = n == NOTE_SPECIALS && m->options.parse_specials;
         const struct report_line *l = &m->report.notes[n];
         struct buf place = {0};
-        if (l->rows == 0)
+        if (l->rows == 0 || what[n][0] == NULL)
             continue;
         put_place(&place, m, &l->examples[0]);
         buf_byte(&place, '\0');

@@ -1,40 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The end of the build pipeline: kept samples, in input order, into the shards of their split; then
- * pack plans, tokenizer and manifest. */
+ * The end of the mapping pipeline: the samples of a part, in input order, into its files. */
 #ifndef TOOLS_SINK_H
 #define TOOLS_SINK_H
 
 #include "common/buf.h"
-#include "formats/manifest.h"
+#include "formats/part.h"
 #include "formats/shard.h"
-#include "formats/tok/tok.h"
 
 struct sink {
-    const char *dir;           /* borrowed; exists */
-    struct manifest *manifest; /* borrowed; splits are filled in */
+    const char *dir;                 /* borrowed; exists */
+    const struct manifest *manifest; /* borrowed */
+    struct shard_executor executor;  /* who compresses; zeroed = the caller of sink_add */
     struct shard_writer *open[SPLITS];
-    struct shard_executor executor; /* who compresses; zeroed = the caller of sink_add */
-    struct buf held_out;            /* uint64_t: hashes of the samples of --eval files */
-    bool sorted;                    /* held_out is in ascending order */
-    uint64_t n_repeated;            /* training samples whose tokens are held out, too */
+    struct part part;        /* the one that is being written */
+    struct buf rows[SPLITS]; /* its part_rows */
 };
 
 /* The part that a sample of a source with this use belongs to. For SOURCE_BOTH its tokens decide,
  * so rows with the same tokens are always on the same side, wherever they stand. */
 enum dataset_split sink_choose_split(enum source_use use, double eval_fraction,
                                      const int32_t *tokens, uint32_t n_tokens);
+/* How many times a sample is stored: weight times on average, chosen by seed and ids. */
+uint64_t sink_choose_copies(const struct manifest_group *g, int64_t seed, hash128 ids);
 
-/* Writes nothing yet. manifest->options and token_bytes are set. */
-void sink_init(struct sink *s, const char *dir, struct manifest *manifest);
-/* Drops what is open and frees memory; the shards of a sink_finish before it stay. */
+/* manifest->options and token_bytes are set. */
+void sink_init(struct sink *s, const char *dir, const struct manifest *manifest);
+/* Drops the part that is being written; finished ones stay. */
 void sink_abort(struct sink *s);
 
-/* Held-out samples come before those trained on, so that each of the latter can be looked up among
- * all of the former: 8 bytes of memory per held-out sample, none per training sample. With an
- * eval_fraction nothing is looked up, for equal samples are on the same side then. */
+/* The report of the part is s->part.report, for the caller to fill. key names the part when it is
+ * known before its end; several processes may then write into one directory. */
+void sink_begin_part(struct sink *s, const hash128 *key);
 FT_NODISCARD ft_status sink_add(struct sink *s, enum dataset_split split,
-                                const struct shard_sample *sample, ft_error *err);
-/* Everything but the manifest itself. */
-FT_NODISCARD ft_status sink_finish(struct sink *s, const struct tok *tok, ft_error *err);
+                                const struct shard_sample *sample, const struct part_row *row,
+                                ft_error *err);
+FT_NODISCARD ft_status sink_end_part(struct sink *s, hash128 key, ft_error *err);
 
 #endif

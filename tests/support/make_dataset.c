@@ -83,7 +83,7 @@ static void make_shards(struct manifest *out, const struct made *m, enum dataset
             add_sample(w, info, m, s, i);
         struct shard_counts counts = *shard_writer_counts(w);
         ASSERT_OK(shard_writer_commit(w, &err));
-        ASSERT_OK(manifest_file_of(&shard.file, out, m->dir, name, &err));
+        ASSERT_OK(manifest_file_of(&shard.file, &out->arena, m->dir, name, &err));
         shard.n_samples = counts.n_samples;
         shard.n_tokens = counts.n_tokens;
         shard.n_trained = counts.n_trained;
@@ -101,7 +101,7 @@ static void make_packs(struct manifest *out, const struct made *m, enum dataset_
     ASSERT_OK(packs_write(path_join(&out->arena, m->dir, name), &plan, &err));
     out->splits[s].info.n_packs = plan.n_bins;
     out->splits[s].info.pack_length = plan.length;
-    ASSERT_OK(manifest_file_of(&out->splits[s].packs, out, m->dir, name, &err));
+    ASSERT_OK(manifest_file_of(&out->splits[s].packs, &out->arena, m->dir, name, &err));
     pack_free(&plan);
 }
 
@@ -123,7 +123,7 @@ void make_dataset(const struct made *m)
     ASSERT_OK(dir_remove(m->dir, &err));
     ASSERT_OK(dir_create(m->dir, &err));
     ASSERT_OK(file_publish(path_join(&out.arena, m->dir, TOKENIZER_FILE), "none", 4, &err));
-    ASSERT_OK(manifest_file_of(&out.tokenizer, &out, m->dir, TOKENIZER_FILE, &err));
+    ASSERT_OK(manifest_file_of(&out.tokenizer, &out.arena, m->dir, TOKENIZER_FILE, &err));
     for (int s = 0; s < SPLITS; s++) {
         size_t n = s == SPLIT_TRAIN ? m->n_train : m->n_eval;
         make_shards(&out, m, (enum dataset_split)s, n);

@@ -2,13 +2,15 @@
 #include "tools/pipeline.h"
 
 #include "tests/support/check.h"
+#include "tools/assemble.h"
 #include "tools/verify.h"
 
 #define TOKENIZER "data-samples/tokenizer-tiny.json"
 
 struct run {
-    const char *dir;
-    struct manifest manifest;
+    const char *dir, *parts;
+    struct plan plan;
+    struct manifest *manifest; /* of the plan */
     struct tok *tok;
     struct chat_template *chat;
     struct source_options source;
@@ -21,44 +23,46 @@ static void prepare(struct run *r, const char *name, const char *rows, int n_wor
 {
     ft_error err;
     char file[64];
-    *r = (struct run){.dir = test_path(name)};
+    *r = (struct run){.dir = test_path(name), .parts = test_path("parts")};
     snprintf(file, sizeof file, "%s.jsonl", name);
     const char *path = test_path(file);
     ASSERT_OK(file_publish(path, rows, strlen(rows), &err));
     ASSERT_OK(dir_remove(r->dir, &err));
     ASSERT_OK(dir_create(r->dir, &err));
+    ASSERT_OK(dir_remove(r->parts, &err));
+    ASSERT_OK(dir_create(r->parts, &err));
     ASSERT_OK(tok_open(&r->tok, TOKENIZER, &err));
     ASSERT_OK(chat_template_open(&r->chat, "smollm2", r->tok, &err));
     r->options = (struct pipeline_options){r->tok, r->chat, &r->source, n_workers, &r->stop};
-    struct manifest *m = &r->manifest;
+    struct manifest *m = r->manifest = &r->plan.manifest;
     m->tool = "test";
     m->chat_template = "smollm2";
     m->options = (struct manifest_options){
-        .max_length = 400, .shard_bytes = 1 << 20, .compression_level = 1};
+        .max_length = 400, .part_bytes = 1 << 20, .shard_bytes = 1 << 20, .compression_level = 1};
     m->n_vocab = tok_n_vocab(r->tok);
     m->token_bytes = shard_token_bytes(m->n_vocab);
     m->tokenizer_fingerprint = tok_fingerprint(r->tok);
     m->n_sources = 1;
     m->sources = arena_alloc(&m->arena, 1, sizeof *m->sources);
     m->sources[0] = (struct manifest_source){.path = arena_cstr(&m->arena, str_from(path))};
+    m->n_groups = 1;
+    m->groups = arena_alloc(&m->arena, 1, sizeof *m->groups);
+    m->groups[0] = (struct manifest_group){.name = "rows", .weight = 1, .repeat = 1};
 }
 
 static ft_status run_all(struct run *r, ft_error *err)
 {
+    struct assemble a = {.dir = r->dir, .parts = r->parts, .plan = &r->plan, .tok = r->tok};
     struct sink sink;
-    sink_init(&sink, r->dir, &r->manifest);
-    ft_status st = pipeline_run(&sink, &r->options, err);
-    if (st == FT_OK)
-        st = sink_finish(&sink, r->tok, err);
-    if (st == FT_OK)
-        st = manifest_write(&r->manifest, r->dir, err);
+    sink_init(&sink, r->parts, r->manifest);
+    ft_status st = pipeline_run(&sink, &r->plan, &r->options, err);
     sink_abort(&sink);
-    return st;
+    return st == FT_OK ? assemble_run(&a, err) : st;
 }
 
 static void finish(struct run *r)
 {
-    manifest_free(&r->manifest);
+    plan_free(&r->plan);
     chat_template_close(r->chat);
     tok_close(r->tok);
 }
@@ -82,11 +86,11 @@ static void every_row_is_counted_once(void **state)
     memset(rows + strlen(rows), 'z', 5000);
     strcat(rows, "\"}]}\n");
     prepare(&r, "counted", rows, 3);
-    r.manifest.options.skip_errors = true;
+    r.manifest->options.skip_errors = true;
     ASSERT_OK(run_all(&r, &err));
-    const struct report *p = &r.manifest.report;
+    const struct report *p = &r.manifest->report;
     assert_int_equal(report_rows(p), 7);
-    assert_int_equal(r.manifest.sources[0].rows, 7);
+    assert_int_equal(r.manifest->sources[0].rows, 7);
     assert_int_equal(p->fates[ROW_KEPT].rows, 3);
     assert_int_equal(p->fates[ROW_NO_ASSISTANT].rows, 1);
     assert_int_equal(p->fates[ROW_UNTRAINED].rows, 1);
@@ -110,13 +114,13 @@ static void too_long_samples_can_be_cut(void **state)
             ROW("a fairly long answer, a fairly long answer, a fairly long answer, "
                 "a fairly long answer, a fairly long answer, a fairly long answer"),
             1);
-    r.manifest.options.max_length = 120;
-    r.manifest.options.truncate = true;
+    r.manifest->options.max_length = 120;
+    r.manifest->options.too_long = TOO_LONG_TRUNCATE;
     ASSERT_OK(run_all(&r, &err));
-    assert_int_equal(r.manifest.splits[SPLIT_TRAIN].info.longest, 120);
-    assert_true(r.manifest.report.notes[NOTE_CUT].amount > 0);
-    assert_int_equal(report_tokens(&r.manifest.report),
-                     120 + r.manifest.report.notes[NOTE_CUT].amount);
+    assert_int_equal(r.manifest->splits[SPLIT_TRAIN].info.longest, 120);
+    assert_true(r.manifest->report.notes[NOTE_CUT].amount > 0);
+    assert_int_equal(report_tokens(&r.manifest->report),
+                     120 + r.manifest->report.notes[NOTE_CUT].amount);
     ASSERT_OK(verify_dataset(r.dir, &err));
     finish(&r);
 }
