@@ -57,6 +57,9 @@ sweep() {
 for kind in alloc read write; do
     sweep build $kind "'$build'/ftprep verify '$tmp/out'" \
         "$build"/ftprep "${common_build[@]}" --out "$tmp/out" "$tmp/rows.jsonl"
+    sweep build-shapes $kind "'$build'/ftprep verify '$tmp/out'" \
+        "$build"/ftprep "${common_build[@]}" --template data-samples/template.json --merge-consecutive \
+        --train-on last --out "$tmp/out" data-samples/shapes.jsonl
     sweep quantize $kind "'$build'/ftprep verify '$tmp/out.nf4'" \
         "$build"/ftprep quantize "$tmp/model" --out "$tmp/out.nf4"
     sweep export-merged $kind "test -e '$tmp/out'" \
