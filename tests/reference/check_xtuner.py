@@ -5,10 +5,11 @@ XTuner 0.2.0 itself, over varied conversations (xtuner_case.py) and, for some of
 length. Prints how many samples were compared; the first difference ends it.
 
 usage: python3 tests/reference/check_xtuner.py --json tokenizer.json [--tokenizer PATH]
-           [--class Qwen2TokenizerFast] [--bos TEXT] [--eos TEXT] [--seed 1] [--random 300] [--cut 4]
+           [--class Qwen2TokenizerFast] [--bos TEXT] [--eos TEXT] [--seed 1] [--random 300] [--cut 12]
            [--templates a,b] [--ftprep build/release/ftprep]
-environment: tests/golden/xtuner/README.md. --json is what transformers reads, --tokenizer (the
-directory of --json by default) is what ftprep reads. --process runs process_hf_dataset as well.
+environment: tests/golden/xtuner/README.md. --json is what transformers reads (a
+SentencePiece model with --class LlamaTokenizer), --tokenizer (the directory of the tokenizer.json, or the model, by
+default) is what ftprep reads. --process runs process_hf_dataset as well.
 """
 import argparse
 import json
@@ -75,11 +76,11 @@ def main():
     p.add_argument("--eos")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--random", type=int, default=300)
-    p.add_argument("--cut", type=int, default=4)
+    p.add_argument("--cut", type=int, default=12)
     p.add_argument("--templates")
     p.add_argument("--process", action="store_true")
     args = p.parse_args()
-    args.tokenizer = args.tokenizer or os.path.dirname(args.json)
+    args.tokenizer = args.tokenizer or (os.path.dirname(args.json) if args.json.endswith(".json") else args.json)
     special = {k: v for k, v in (("bos_token", args.bos), ("eos_token", args.eos)) if v}
     tokenizer = load_tokenizer(args.json, getattr(transformers, args.cls), **special)
     names = args.templates.split(",") if args.templates else list(PROMPT_TEMPLATE)
@@ -90,9 +91,9 @@ def main():
                     if name != "minicpm" or not any(m["role"] == "system" and m["content"] for m in r)]
             expected = [encode(name, r, tokenizer, 1 << 20) for r in rows]
             n += compare(args, name, rows, 1 << 20, d, expected)
-            some = rows[k % 7::max(1, len(rows) // args.cut)][:args.cut] if args.cut else []
-            longest = max((len(encode(name, r, tokenizer, 1 << 20)[0]) for r in some
-                           if encode(name, r, tokenizer, 1 << 20)), default=0)
+            short = [r for r, e in zip(rows, expected) if e is not None and len(e[0]) <= 90]
+            some = short[k % 7::max(1, len(short) // args.cut)][:args.cut] if args.cut else []
+            longest = max((len(encode(name, r, tokenizer, 1 << 20)[0]) for r in some), default=0)
             for length in range(2, longest + 1):
                 n_cut += compare(args, name, some, length, d, [encode(name, r, tokenizer, length) for r in some])
             if args.process:

@@ -16,8 +16,10 @@ with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.St
 
 
 def load_tokenizer(path, cls, **special):
-    """A tokenizer.json as cls. XTuner's tokenizers is older than the form in which newer ones write
-    merges."""
+    """A tokenizer.json, or a SentencePiece model, as cls. XTuner's tokenizers is older than the form in
+    which newer ones write merges."""
+    if not path.endswith(".json"):
+        return cls(path, **special)
     with open(path, encoding="utf-8") as f:
         model = json.load(f)
     model["model"]["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["model"]["merges"]]
