@@ -14,7 +14,9 @@
 
 struct json_doc {
     cJSON *root;
-    char *text; /* the scanned copy, only while parsing */
+    char *text;         /* the scanned copy, only while parsing */
+    bool odd_numbers;   /* some may need json_number_text */
+    const char *cursor; /* in text, behind the number that was visited last */
 };
 
 /* cJSON strings end at NUL, so \u0000 passes through it as this overlong form (never valid UTF-8,
@@ -49,15 +51,27 @@ static size_t skip_comment(char *t, size_t n, size_t i)
     return end;
 }
 
+/* Whether t[i], outside of strings, belongs to a number whose value does not tell how it was
+ * written: a point, an exponent, a minus before 0 or the 16th digit in a row. */
+static bool is_odd_number(const char *t, size_t i, size_t *digits)
+{
+    char c = t[i];
+    bool digit = c >= '0' && c <= '9';
+    *digits = digit ? *digits + 1 : 0;
+    if (digit)
+        return *digits > 15 || (c == '0' && i > 0 && t[i - 1] == '-');
+    return c == '.' || ((c == 'e' || c == 'E') && i > 0 && t[i - 1] >= '0' && t[i - 1] <= '9');
+}
+
 /* One pass over the text: refuses what cJSON would let through, blanks comments and replaces each
  * \u0000 by its shorter stand-in, compacting in place. Offsets in messages stay those of the
  * original as long as no \u0000 came before, which is close enough for a syntax error behind one.
  */
-static ft_status scan_text(char *t, size_t *n, const char *name, str original,
+static ft_status scan_text(char *t, size_t *n, bool *odd_numbers, const char *name, str original,
                            enum json_flags flags, ft_error *err)
 {
     bool in_string = false;
-    size_t out = 0;
+    size_t out = 0, digits = 0;
     for (size_t i = 0; i < *n;) {
         unsigned char c = (unsigned char)t[i];
         if (in_string && c < 0x20)
@@ -87,6 +101,8 @@ static ft_status scan_text(char *t, size_t *n, const char *name, str original,
         } else if (c == '"') {
             in_string = !in_string;
         }
+        if (!in_string && c < 'f' && is_odd_number(t, i, &digits))
+            *odd_numbers = true;
         t[out++] = t[i++];
     }
     *n = out;
@@ -142,15 +158,50 @@ static str string_value(const cJSON *v)
     return (str){v->valuestring, (size_t)v->valuedouble};
 }
 
+/* The next number of the text; the tree's are visited in the same order. */
+static str next_number(struct json_doc *doc)
+{
+    const char *p = doc->cursor;
+    bool in_string = false;
+    for (; in_string || ((*p < '0' || *p > '9') && *p != '-'); p++) {
+        if (*p == '"')
+            in_string = !in_string;
+        p += in_string && *p == '\\';
+    }
+    size_t n = strspn(p, "+-.0123456789eE");
+    doc->cursor = p + n;
+    return (str){p, n};
+}
+
+/* Keeps the text of a number that json_number_text has to tell, where cJSON frees it. */
+static ft_status finish_number(struct json_doc *doc, cJSON *v, ft_error *err)
+{
+    str text = next_number(doc);
+    bool whole = v->valuedouble == floor(v->valuedouble);
+    bool plain = memchr(text.ptr, '.', text.len) == NULL &&
+                 memchr(text.ptr, 'e', text.len) == NULL &&
+                 memchr(text.ptr, 'E', text.len) == NULL && text.len <= 15 && !str_is(text, "-0");
+    if (!whole || plain)
+        return FT_OK;
+    v->valuestring = cJSON_malloc(text.len + 1);
+    if (v->valuestring == NULL)
+        return ft_fail_memory(err, text.len, "JSON");
+    memcpy(v->valuestring, text.ptr, text.len);
+    v->valuestring[text.len] = '\0';
+    return FT_OK;
+}
+
 /* Recursion is bounded by cJSON's own nesting limit of 1,000. */
-static ft_status finish_tree(cJSON *v, const char *name, ft_error *err)
+static ft_status finish_tree(struct json_doc *doc, cJSON *v, const char *name, ft_error *err)
 {
     if (cJSON_IsString(v))
         finish_string(v);
+    if (doc->odd_numbers && cJSON_IsNumber(v))
+        FT_TRY(finish_number(doc, v, err));
     if (cJSON_IsObject(v))
         FT_TRY(check_object_keys(v, name, err));
     for (cJSON *c = v->child; c != NULL; c = c->next)
-        FT_TRY(finish_tree(c, name, err));
+        FT_TRY(finish_tree(doc, c, name, err));
     return FT_OK;
 }
 
@@ -233,8 +284,9 @@ static ft_status parse_scanned(struct json_doc *doc, const char *name, str origi
 {
     const char *end = NULL;
     doc->root = cJSON_ParseWithLengthOpts(doc->text, n + 1, &end, 1);
+    doc->cursor = doc->text;
     if (doc->root != NULL)
-        return finish_tree(doc->root, name, err);
+        return finish_tree(doc, doc->root, name, err);
     size_t at = end == NULL ? 0 : (size_t)(end - doc->text);
     if (key_expected_before(doc->text, at))
         at--;
@@ -257,7 +309,7 @@ ft_status json_parse(struct json_doc **out, const char *name, str text, enum jso
     FT_GOTO(mem_new(&doc->text, text.len + 1, 1, "JSON text", err));
     if (text.len > 0)
         memcpy(doc->text, text.ptr, text.len);
-    FT_GOTO(scan_text(doc->text, &n, name, text, flags, err));
+    FT_GOTO(scan_text(doc->text, &n, &doc->odd_numbers, name, text, flags, err));
     FT_GOTO(parse_scanned(doc, name, text, n, err));
     mem_free(doc->text);
     doc->text = NULL;
@@ -370,6 +422,14 @@ bool json_i64(const json *v, int64_t *out)
         v->valuedouble != floor(v->valuedouble))
         return false;
     *out = (int64_t)v->valuedouble;
+    return true;
+}
+
+bool json_number_text(const json *v, str *out)
+{
+    if (!cJSON_IsNumber(v) || v->valuestring == NULL)
+        return false;
+    *out = str_from(v->valuestring);
     return true;
 }
 

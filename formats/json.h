@@ -46,6 +46,9 @@ FT_NODISCARD bool json_str(const json *v, str *out); /* may contain NUL */
 FT_NODISCARD bool json_bool(const json *v, bool *out);
 FT_NODISCARD bool json_f64(const json *v, double *out);
 FT_NODISCARD bool json_i64(const json *v, int64_t *out); /* integral and |v| <= 2^53 */
+/* A number as it was written, where its value does not tell: "1.0", "-0" and "1e3", which are
+ * whole, and integers of more than 15 digits. False for all others. */
+FT_NODISCARD bool json_number_text(const json *v, str *out);
 
 /* Checked members: FT_EFORMAT "key: expected a string, found null" / "key is missing". The caller
  * adds file and path with ft_wrap. */
