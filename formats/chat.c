@@ -15,6 +15,8 @@ enum { MAX_TEMPLATE_BYTES = 1 << 20 };
 
 static const struct chat_known others[] = {
     {"smollm2", chat_smollm2_jinja, &chat_smollm2, NULL},
+    {CHAT_JINJA, NULL, &chat_jinja, NULL},
+    {CHAT_JINJA "-content", NULL, &chat_jinja, "content"},
 };
 
 /* --- finding and making ---------------------------------------------------------------------- */
@@ -97,11 +99,12 @@ static ft_status choose(const struct chat_known **out, const char *name, const s
         *out = known_named(name);
         return *out == NULL ? unknown_name(name, err) : FT_OK;
     }
+    if (jinja.len == 0)
+        return ft_fail(err, FT_EFORMAT,
+                       "--template auto: the tokenizer file has no chat template; name a template");
     *out = known_for(jinja);
-    if (*out == NULL)
-        return ft_fail(err, FT_EFORMAT, "--template auto: the tokenizer file %s; name a template",
-                       jinja.len == 0 ? "has no chat template"
-                                      : "has a chat template that is none of ours");
+    if (*out == NULL) /* the engine renders it as it stands */
+        *out = known_named(CHAT_JINJA);
     return FT_OK;
 }
 

@@ -68,6 +68,11 @@ struct chat_known {
     const void *data;
 };
 
+/* The tokenizer's own Jinja template, or a file; data "content": the loss is on the messages' own
+ * text, wherever the template puts it. */
+#define CHAT_JINJA "jinja"
+extern const struct chat_kind chat_jinja;
+
 extern const struct chat_kind chat_smollm2;
 /* The Jinja source of the SmolLM2 Instruct models. */
 extern const char chat_smollm2_jinja[];

@@ -346,11 +346,14 @@ static ft_status parse_postfix(struct jinja_node **node, struct jinja_parser *p)
 /* A filter's or test's name; dots may be inside, though no known one has them. */
 static ft_status parse_dotted(str *out, struct jinja_parser *p)
 {
-    const struct jinja_token *first = p->token;
+    const struct jinja_token *last = p->token;
+    *out = last->text;
     FT_TRY(jinja_expect(p, JT_NAME));
-    *out = first->text;
-    if (p->token->type == JT_DOT)
-        return jinja_parse_fail(p, first->at, "there is no filter or test with a dot in its name");
+    while (jinja_skip(p, JT_DOT)) {
+        last = p->token;
+        FT_TRY(jinja_expect(p, JT_NAME));
+        out->len = (size_t)(last->text.ptr + last->text.len - out->ptr);
+    }
     return FT_OK;
 }
 

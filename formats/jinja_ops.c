@@ -522,7 +522,7 @@ ft_status jinja_getattr(struct jinja_value *out, struct jinja_run *r, struct jin
 {
     struct jinja_value *value;
     bool found;
-    if (object.type == JV_UNDEFINED)
+    if (object.type == JV_UNDEFINED && jinja_method_find(object, name) != JINJA_UNSAFE_ATTRIBUTE)
         return jinja_raise_undefined(r, object);
     FT_TRY(attribute(out, &found, r, object, name));
     if (found)

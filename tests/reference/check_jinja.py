@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the template engine with jinja2 as transformers sets it up: same text, or an error on
+both sides. Constructs that the engine refuses ("not supported") are counted, never guessed.
+
+usage: python3 tests/reference/check_jinja.py PROGRAM FROM TO          random templates of these seeds
+       python3 tests/reference/check_jinja.py PROGRAM --golden FILE N  writes N of them as goldens
+PROGRAM is build/release/tests/tools/jinja_render. (transformers 5.24.0, jinja2 3.1.6)
+"""
+import datetime
+import json
+import subprocess
+import sys
+import warnings
+
+import transformers.utils.chat_template_utils as ctu
+
+sys.path.insert(0, "tests/reference")
+import jinja_random  # noqa: E402
+
+warnings.simplefilter("ignore")
+
+
+class Clock(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2024, 7, 26, 12, 34, 56)
+
+
+ctu.datetime = Clock
+
+
+def reference(case):
+    """{"text"} or {"error"}."""
+    try:
+        t = ctu._cached_compile_jinja_template(case["template"])
+        text = t.render(**json.loads(json.dumps(case["vars"])))
+        text.encode()
+        return {"text": text}
+    except RecursionError:
+        return {"error": "RecursionError", "depth": True}
+    except BaseException as e:  # template errors, and whatever Python raises inside
+        return {"error": f"{type(e).__name__}: {e}"}
+
+
+def ours(program, cases):
+    lines = "".join(json.dumps(c) + "\n" for c in cases)
+    p = subprocess.run([program], input=lines.encode(), stdout=subprocess.PIPE, check=True)
+    return [json.loads(line) for line in p.stdout.decode().split("\n")[:-1]]
+
+
+def verdict(ref, got):
+    if "error" in got and ("not supported" in got["error"] or "cannot be printed" in got["error"]):
+        return "refused" if "text" in ref and " at 0x" not in ref["text"] else "both fail"
+    if "text" in ref and " at 0x" in ref["text"]:
+        return "both fail" if "error" in got else "DIFFERENT"
+    if "text" in ref and "text" in got:
+        return "same text" if ref["text"] == got["text"] else "DIFFERENT"
+    return "both fail" if "error" in ref and "error" in got else "DIFFERENT"
+
+
+def compare(program, cases, counts, show):
+    for case, got in zip(cases, ours(program, cases)):
+        ref = reference(case)
+        v = verdict(ref, got)
+        counts[v] = counts.get(v, 0) + 1
+        if v == "DIFFERENT" and counts[v] <= show or v == "refused" and "--refused" in sys.argv:
+            print(json.dumps({"verdict": v, "template": case["template"], "vars": case["vars"], "reference": ref, "ours": got},
+                             ensure_ascii=False))
+
+
+def golden(program, path, n):
+    """Cases with short templates whose verdict is the same, each with the expected answer."""
+    out, seed = [], 0
+    while len(out) < n:
+        case = jinja_random.case(seed)
+        seed += 1
+        ref = reference(case)
+        if "text" in ref and " at 0x" in ref["text"] or ref.get("depth") or len(json.dumps(case)) > 1200:
+            continue
+        got = ours(program, [case])[0]
+        if verdict(ref, got) in ("same text", "both fail"):
+            used = {k: v for k, v in case["vars"].items() if k in case["template"]}
+            case = {"template": case["template"], "vars": used}
+            out.append(json.dumps({**case, **({"text": ref["text"]} if "text" in ref else {"error": True})}))
+    with open(path, "w") as f:
+        f.write("\n".join(out) + "\n")
+
+
+def main():
+    program = sys.argv[1]
+    if sys.argv[2] == "--golden":
+        golden(program, sys.argv[3], int(sys.argv[4]))
+        return
+    counts = {}
+    first, last = int(sys.argv[2]), int(sys.argv[3])
+    for start in range(first, last, 500):
+        cases = [jinja_random.case(i) for i in range(start, min(start + 500, last))]
+        compare(program, cases, counts, 30)
+    print(counts)
+    sys.exit(1 if counts.get("DIFFERENT") else 0)
+
+
+main()
