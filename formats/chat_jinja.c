@@ -323,26 +323,42 @@ static size_t message_of(uint32_t origin)
     return plain(origin) >= FIRST_MESSAGE ? plain(origin) - FIRST_MESSAGE : SIZE_MAX;
 }
 
-/* One stretch of pieces inside {% generation %}: trained as its message is. A stretch without any
- * message's text is trained with all the others. */
+/* Of answers that have left no text: whether they are trained, *mixed when only some are. Without
+ * any, the template marks text of its own, which is. */
+static bool silent_answers_trained(const struct job *j, bool *mixed)
+{
+    bool any = false, trained = true;
+    *mixed = false;
+    for (size_t i = 0; i < j->c->n; i++) {
+        const struct chat_message *m = &j->c->messages[i];
+        if (m->role != CHAT_ASSISTANT || text_of(j, i).from != SIZE_MAX)
+            continue;
+        *mixed |= any && chat_is_trained(m) != trained;
+        any = true;
+        trained = chat_is_trained(m);
+    }
+    return trained;
+}
+
+/* One stretch of pieces inside {% generation %} is trained as its message is. */
 static ft_status generation_span(bool *out, struct job *j, size_t first, size_t behind)
 {
     size_t owner = SIZE_MAX;
-    *out = true;
-    for (size_t i = first; i < behind; i++) {
+    bool mixed = false;
+    for (size_t i = first; i < behind && !mixed; i++) {
         size_t m = message_of(j->whole.pieces[i].origin);
         if (m == SIZE_MAX || m == owner)
             continue;
-        bool trained = chat_is_trained(&j->c->messages[m]);
-        if (owner != SIZE_MAX && trained != *out)
-            return ft_fail(j->err, FT_EFORMAT,
-                           "messages[%zu] and messages[%zu] stand in one {%% generation %%} of the "
-                           "template, but only one of them is trained",
-                           owner, m);
+        mixed = owner != SIZE_MAX && chat_is_trained(&j->c->messages[m]) != *out;
         owner = m;
-        *out = trained;
+        *out = chat_is_trained(&j->c->messages[m]);
     }
-    return FT_OK;
+    if (owner == SIZE_MAX)
+        *out = silent_answers_trained(j, &mixed);
+    return mixed ? ft_fail(j->err, FT_EFORMAT,
+                           "only some answers are trained, and it cannot be told whose the text in "
+                           "a {%% generation %%} of the template is")
+                 : FT_OK;
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
