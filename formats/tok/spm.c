@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/mem.h"
 #include "formats/tok/spm_priv.h"
 
@@ -104,6 +105,41 @@ static ft_status check_pieces(struct spm *s, ft_error *err)
         if (s->byte_ids[c] < 0)
             return ft_fail(err, FT_EFORMAT, "there is no piece <0x%02X>", (unsigned)c);
     return FT_OK;
+}
+
+/* Whether SentencePiece looks up two pieces in the same table, so that they must differ. */
+static bool share_table(const struct spm *s, int32_t a, int32_t b)
+{
+    return s->file.model_type == SPM_BPE ||
+           spm_in_text(s->file.pieces[a].type) == spm_in_text(s->file.pieces[b].type);
+}
+
+static ft_status check_different(const struct spm *s, int32_t *slots, size_t mask, ft_error *err)
+{
+    for (int32_t id = 0; id < s->n_vocab; id++) {
+        const struct spm_piece *p = &s->file.pieces[id];
+        if (is_nul_piece(s, p))
+            continue;
+        size_t i = hash64(p->text.ptr, p->text.len) & mask;
+        for (; slots[i] >= 0; i = (i + 1) & mask)
+            if (str_eq(s->file.pieces[slots[i]].text, p->text) && share_table(s, slots[i], id))
+                return ft_fail(err, FT_EFORMAT, "pieces %d and %d are equal", slots[i], id);
+        slots[i] = id;
+    }
+    return FT_OK;
+}
+
+static ft_status check_all_different(const struct spm *s, ft_error *err)
+{
+    int32_t *slots;
+    size_t n = 256;
+    while (n < 2 * s->file.n_pieces)
+        n *= 2;
+    FT_TRY(mem_new(&slots, n, sizeof *slots, "the SentencePiece model", err));
+    memset(slots, 0xFF, n * sizeof *slots);
+    ft_status st = check_different(s, slots, n - 1, err);
+    mem_free(slots);
+    return st;
 }
 
 static ft_status check_kind(const struct spm_file *f, ft_error *err)
@@ -243,6 +279,7 @@ static ft_status build(struct spm *s, const struct spm_file *file, ft_error *err
     FT_TRY(copy_file(s, file, err));
     s->n_vocab = (int32_t)s->file.n_pieces;
     FT_TRY(check_pieces(s, err));
+    FT_TRY(check_all_different(s, err));
     s->bos = find_control(s, s->file.bos_piece);
     s->eos = find_control(s, s->file.eos_piece);
     s->pad = find_control(s, s->file.pad_piece);
