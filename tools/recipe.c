@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "tools/inputs.h"
 
 static ft_status keep_text(const char **out, struct arena *a, str text, ft_error *err)
@@ -86,6 +87,18 @@ static struct manifest_options manifest_options(const struct recipe_options *o)
     };
 }
 
+/* Several tokens where the model knows one: the template is another model's. Users know their own.
+ */
+static void warn_about_stops(const struct chat_template *t)
+{
+    const str *words;
+    size_t n = chat_template_source(t).len > 0 ? 0 : chat_stop_words(t, &words);
+    for (size_t i = 0; i < n; i++)
+        log_warn("--template %s ends answers with %.*s, which is no token of this tokenizer: is it "
+                 "the model's template?",
+                 chat_template_name(t), STR_ARG(words[i]));
+}
+
 ft_status recipe_open(struct recipe *r, const struct recipe_options *o, int n_inputs,
                       const char **inputs, ft_error *err)
 {
@@ -98,6 +111,7 @@ ft_status recipe_open(struct recipe *r, const struct recipe_options *o, int n_in
         return ft_fail(err, FT_EUSAGE, "--eval and --eval-fraction exclude each other");
     FT_TRY(tok_open(&r->tok, o->tokenizer, err));
     FT_TRY(chat_template_open(&r->chat_template, o->chat_template, r->tok, err));
+    warn_about_stops(r->chat_template);
     FT_TRY(set_manifest(m, r, err));
     m->options = manifest_options(o);
     FT_TRY(describe_rows(&m->options.rows, &m->arena, o, err));

@@ -1,20 +1,46 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/xtuner/: the template strings of XTuner, and the ids and masks that XTuner's own
-functions give conversations with the tiny tokenizer. See the README there for the environment.
+"""Makes tests/golden/xtuner/: the template strings of XTuner, what its map functions make of rows, and
+the ids and masks that its own functions give conversations with the tiny tokenizer. See the README there
+for the environment.
 
 usage, from the repository root: python3 tests/reference/make_xtuner.py
 """
 import json
 
 from transformers import PreTrainedTokenizerFast
+from xtuner.dataset import map_fns
 
 from xtuner_case import PROMPT_TEMPLATE, conversations, encode, load_tokenizer
 
 OUT = "tests/golden/xtuner/"
 
 
+# Columns of the data sets that the map functions are for.
+COLUMNS = {
+    "alpaca": ["instruction", "input", "output"], "alpaca_zh": ["instruction_zh", "input_zh", "output_zh"],
+    "openorca": ["system_prompt", "question", "response"], "default": ["input", "output"],
+    "stack_exchange": ["question", "response"], "code_alpaca": ["prompt", "completion"],
+    "tiny_codes": ["prompt", "response"], "crime_kg_assitant": ["input", "output"],
+    "law_reference": ["question", "answer"], "medical": ["instruction", "input", "output"],
+    "sql": ["context", "question", "answer"], "arxiv": ["abstract", "title"],
+}
+
+
+def mapped_rows():
+    for name, columns in COLUMNS.items():
+        function = getattr(map_fns, name + "_map_fn")
+        rows = [{c: f"{c} {i}" for c in columns} | {"other": i} for i in range(2)]
+        rows.append({c: "" if c == "input" else "x\n" for c in columns})
+        rows.append({c: "<nooutput>" if c == "output" else "y" for c in columns})
+        for row in rows:
+            yield {"rows": name, "row": row, "turns": function(row)["conversation"]}
+
+
 def main():
+    with open(OUT + "rows.jsonl", "w", encoding="utf-8") as f:
+        for row in mapped_rows():
+            f.write(json.dumps(row, ensure_ascii=False) + "\n")
     with open(OUT + "templates.json", "w", encoding="utf-8") as f:
         json.dump(dict(PROMPT_TEMPLATE), f, ensure_ascii=False, indent=1)
         f.write("\n")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/source.h"
 
+#include "common/file.h"
 #include "tests/support/check.h"
 
 /* "u:text a+:text": first letter of the role, + or - when the loss is set, then the content. */
@@ -440,6 +441,47 @@ static void wrong_row_options_are_explained(void **state)
                  "--rows and --columns exclude each other");
 }
 
+/* The turns of the golden row against messages; an empty system text is none. */
+static void assert_turns(const struct conversation *c, const json *turns)
+{
+    static const char *const keys[] = {"system", "input", "output"};
+    static const enum chat_role roles[] = {CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT};
+    size_t n = 0;
+    for (const json *t = json_first(turns); t != NULL; t = json_next(t))
+        for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+            str text;
+            if (!json_str(json_get(t, keys[k]), &text) || (k == 0 && text.len == 0))
+                continue;
+            assert_true(n < c->n);
+            assert_int_equal(c->messages[n].role, roles[k]);
+            assert_true(str_eq(c->messages[n++].content, text));
+        }
+    assert_int_equal(n, c->n);
+}
+
+static void named_rows_are_read_as_xtuners_map_functions_do(void **state)
+{
+    struct conversation c = {0};
+    struct arena a = {0};
+    struct json_doc *doc;
+    size_t n = 0;
+    str rest, name;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(file_read_all(&rest, &a, "tests/golden/xtuner/rows.jsonl", 1 << 20, &err));
+    for (; rest.len > 0; n++) {
+        ASSERT_OK(json_parse(&doc, "row", str_cut(&rest, '\n'), JSON_STRICT, &err));
+        ASSERT_OK(json_need_str(&name, json_root(doc), "rows", &err));
+        struct source_options o = with_rows(name.ptr, NULL);
+        ASSERT_OK(source_read_row(&c, json_get(json_root(doc), "row"), &o, &err));
+        assert_turns(&c, json_get(json_root(doc), "turns"));
+        json_close(doc);
+    }
+    assert_int_equal(n, 48);
+    conversation_free(&c);
+    arena_destroy(&a);
+}
+
 /* --- what is trained ------------------------------------------------------------------------- */
 
 #define THREE_TURNS                                                                                \
@@ -555,6 +597,7 @@ int main(void)
         cmocka_unit_test(xtuner_rows),
         cmocka_unit_test(alpaca_rows),
         cmocka_unit_test(columns_are_named),
+        cmocka_unit_test(named_rows_are_read_as_xtuners_map_functions_do),
         cmocka_unit_test(a_row_of_two_shapes_needs_a_word),
         cmocka_unit_test(wrong_row_options_are_explained),
         cmocka_unit_test(answers_are_chosen),
