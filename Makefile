@@ -38,7 +38,7 @@ endif
 CFLAGS  := $(BASE) $(WARN) $(OPT_$(config)) $(CFLAGS_EXTRA)
 comma   := ,
 LDFLAGS := $(filter -fsanitize% --coverage,$(subst fuzzer-no-link$(comma),,$(OPT_$(config)))) -pthread
-LDLIBS  := -lcjson -lzstd -lz -lxxhash -lm
+LDLIBS  := -lcjson -lzstd -lz -lxxhash -lonig -lm
 # The kernels are written for the vectoriser; under sanitizers -O3 costs minutes of compiling.
 ifneq ($(filter release profile,$(config)),)
 KERNELS := $(wildcard trainer/cpu/*.c) formats/dtype.c formats/nf4.c tools/merge.c

@@ -38,6 +38,7 @@ check_all() {
     owner cjson/ formats/json.c
     owner zstd formats/compress.c
     owner zlib.h formats/gzip.c
+    owner oniguruma.h formats/tok/regex.c
     owner '(jpeglib|turbojpeg|stb_image)' formats/image.c
     owner '(cuda|cublas|cudnn|nccl)' 'trainer/cuda/[^:]*'
     owner gloo/ trainer/comm_gloo.cc

@@ -9,7 +9,7 @@
 set -eu
 
 task=${1:-build}
-build="gcc libc6-dev make libcjson-dev libzstd-dev libxxhash-dev zlib1g-dev"
+build="gcc libc6-dev make libcjson-dev libzstd-dev libxxhash-dev zlib1g-dev libonig-dev"
 case $task in
     build) wanted=$build ;;
     model) wanted="python3 python3-pip" ;;
@@ -60,6 +60,7 @@ present() {
         libcjson-dev) links cjson/cJSON.h -lcjson ;;
         libzstd-dev) links zstd.h -lzstd ;;
         zlib1g-dev) links zlib.h -lz ;;
+        libonig-dev) links oniguruma.h -lonig ;;
         libxxhash-dev) links xxhash.h -lxxhash ;;
         libcmocka-dev) links cmocka.h -lcmocka ;;
         *) false ;;

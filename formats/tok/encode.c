@@ -15,7 +15,8 @@ struct tok_encoder {
     struct tok_model_work work;
     struct normalize_work normalize;
     struct spm_encoder *spm; /* NULL = the tokenizer is none of SentencePiece */
-    struct buf lead;         /* the first pretoken of a piece with what is put in front of it */
+    struct pretok_pieces pieces;
+    struct buf lead; /* the first pretoken of a piece with what is put in front of it */
 };
 
 /* A text as one stage sees it. */
@@ -60,6 +61,7 @@ void tok_encoder_destroy(struct tok_encoder *e)
     tok_model_work_free(&e->work);
     normalize_work_free(&e->normalize);
     spm_encoder_destroy(e->spm);
+    pretok_pieces_free(&e->pieces);
     buf_free(&e->lead);
     mem_free(e);
 }
@@ -222,11 +224,29 @@ static struct pretok_scan scan_of(const struct job *j, const struct view *v, siz
         .text = v->text, .at = from, .to = to, .classify = j->encoder->classify};
 }
 
+static ft_status cut_slowly(struct job *j, const struct view *v, size_t from, size_t to)
+{
+    struct tok_encoder *e = j->encoder;
+    return pretok_stages_cut(&e->pieces, e->tok->slow, v->text, from, to, e->classify, j->err);
+}
+
+static ft_status encode_slowly(struct job *j, const struct view *v, size_t from, size_t to)
+{
+    const struct pretok_pieces *p = &j->encoder->pieces;
+    FT_TRY(cut_slowly(j, v, from, to));
+    for (size_t i = 0; i < p->n; i++)
+        FT_TRY(encode_batch(j, v, p->items[i].from, &p->items[i].to, 1));
+    return FT_OK;
+}
+
+/* next: NULL for stages without a scanner. */
 static ft_status encode_scanned(struct job *j, const struct view *v, size_t from, size_t to,
                                 scan_fn *next)
 {
     uint32_t ends[PRETOK_BATCH];
     struct pretok_scan scan = scan_of(j, v, from, to);
+    if (next == NULL)
+        return encode_slowly(j, v, from, to);
     while (scan.at < to) {
         size_t n = next(&scan, ends);
         FT_TRY(encode_batch(j, v, from, ends, n));
@@ -305,11 +325,23 @@ static ft_status encode_units(struct job *j, const struct view *v, size_t from, 
     return from < to ? encode_scanned(j, v, from, to, next) : FT_OK;
 }
 
+static ft_status encode_slow_stages_and_units(struct job *j, const struct view *v, size_t from,
+                                              size_t to)
+{
+    const struct pretok_pieces *p = &j->encoder->pieces;
+    FT_TRY(cut_slowly(j, v, from, to));
+    for (size_t i = 0; i < p->n; i++)
+        FT_TRY(encode_units(j, v, p->items[i].from, p->items[i].to));
+    return FT_OK;
+}
+
 static ft_status encode_stages_and_units(struct job *j, const struct view *v, size_t from,
                                          size_t to)
 {
     uint32_t ends[PRETOK_BATCH];
     struct pretok_scan scan = scan_of(j, v, from, to);
+    if (j->encoder->tok->slow != NULL)
+        return encode_slow_stages_and_units(j, v, from, to);
     while (scan.at < to) {
         size_t n = j->encoder->tok->pretok->next(&scan, ends);
         for (size_t i = 0; i < n; i++) {
@@ -323,12 +355,13 @@ static ft_status encode_stages_and_units(struct job *j, const struct view *v, si
 static ft_status encode_ordinary(struct job *j, const struct view *v, size_t from, size_t to)
 {
     const struct tok *t = j->encoder->tok;
-    if (t->pretok == NULL)
+    scan_fn *next = t->pretok == NULL ? NULL : t->pretok->next;
+    if (t->pretok == NULL && t->slow == NULL)
         return encode_units(j, v, from, to);
     if (t->lead == TOK_LEAD_SPACE && needs_lead(t, v, from, to))
-        return encode_with_lead(j, v, from, to, t->pretok->next);
-    if (t->lead == TOK_LEAD_NONE || t->lead == TOK_LEAD_SPACE)
-        return encode_scanned(j, v, from, to, t->pretok->next);
+        return encode_with_lead(j, v, from, to, next);
+    if (t->lead == TOK_LEAD_SPACE || (t->lead == TOK_LEAD_NONE && !t->cut_marks && !t->cut_runs))
+        return encode_scanned(j, v, from, to, next);
     return encode_stages_and_units(j, v, from, to);
 }
 

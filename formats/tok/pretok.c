@@ -78,17 +78,14 @@ size_t pretok_whole(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
     return 1;
 }
 
-ft_status pretok_select(const struct pretok **out, const struct pretok_stage *stages, size_t n,
-                        ft_error *err)
+const struct pretok *pretok_find(const struct pretok_stage *stages, size_t n)
 {
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         size_t same = 0;
         while (same < n && same < table[i].n && same_stage(&stages[same], &table[i].stages[same]))
             same++;
-        if (same == n && n == table[i].n) {
-            *out = &table[i].pretok;
-            return FT_OK;
-        }
+        if (same == n && n == table[i].n)
+            return &table[i].pretok;
     }
-    return ft_fail(err, FT_EFORMAT, "this sequence of pre-tokenizers is not supported");
+    return NULL;
 }

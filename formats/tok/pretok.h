@@ -73,9 +73,9 @@ struct pretok {
     size_t (*next)(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 };
 
-/* The scanner of a list of stages; an empty list cuts nowhere. FT_EFORMAT when it has none. */
-FT_NODISCARD ft_status pretok_select(const struct pretok **out, const struct pretok_stage *stages,
-                                     size_t n, ft_error *err);
+/* The scanner of a list of stages, NULL when it has none (pretok_stages.h runs it then). An empty
+ * list cuts nowhere. */
+const struct pretok *pretok_find(const struct pretok_stage *stages, size_t n);
 
 size_t pretok_whole(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 /* The pattern of GPT-2: contractions, letters, numbers, other characters, each with a space in

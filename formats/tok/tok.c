@@ -164,7 +164,9 @@ static ft_status init_steps(struct tok *t, const struct tok_parts *parts, ft_err
                        "pre_tokenizer: Metaspace is not supported without U+2581 in the "
                        "vocabulary");
     if (t->steps.n_stages > 0)
-        FT_TRY(pretok_select(&t->pretok, t->steps.stages, t->steps.n_stages, err));
+        t->pretok = pretok_find(t->steps.stages, t->steps.n_stages);
+    if (t->steps.n_stages > 0 && t->pretok == NULL)
+        FT_TRY(pretok_stages_create(&t->slow, t->steps.stages, t->steps.n_stages, err));
     return decoder_init(&t->decoder, t->steps.decode, t->steps.n_decode, err);
 }
 
@@ -284,6 +286,7 @@ void tok_close(struct tok *t)
     spm_destroy(t->spm);
     tok_model_destroy(&t->model);
     normalizer_destroy(&t->normalizer);
+    pretok_stages_destroy(t->slow);
     arena_destroy(&t->arena);
     mem_free(t);
 }

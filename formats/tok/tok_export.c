@@ -162,7 +162,8 @@ ft_status tok_to_json(struct buf *out, const struct tok *t, ft_error *err)
 {
     struct spelling s;
     struct buf piece = {0};
-    if (t->model.kind != MODEL_BPE_BYTES || t->model.flags != 0 || t->pretok == NULL)
+    if (t->model.kind != MODEL_BPE_BYTES || t->model.flags != 0 || t->pretok == NULL ||
+        (strcmp(t->pretok->name, "gpt2") != 0 && strcmp(t->pretok->name, "digits+gpt2") != 0))
         return ft_fail(err, FT_EFORMAT,
                        "this kind of tokenizer cannot be written as "
                        "tokenizer.json");

@@ -10,6 +10,7 @@
 #include "formats/tok/decode.h"
 #include "formats/tok/normalize.h"
 #include "formats/tok/pretok.h"
+#include "formats/tok/pretok_stages.h"
 #include "formats/tok/spm.h"
 #include "formats/tok/tok.h"
 #include "formats/tok/tok_model.h"
@@ -63,7 +64,8 @@ struct tok {
 
     /* What follows from the parts. */
     struct normalizer normalizer; /* what is really run */
-    const struct pretok *pretok;  /* NULL = no stages */
+    const struct pretok *pretok;  /* the scanner of the stages; NULL = no stages, or: */
+    struct pretok_stages *slow;   /* stages without a scanner */
     struct decoder decoder;
     enum tok_lead lead;
     bool lead_always;         /* even where there is one */

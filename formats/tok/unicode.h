@@ -25,10 +25,21 @@ enum unicode_class {
     UNICODE_DS_LETTER = 1024,
     UNICODE_DS_PUNCTUATION = 2048,
     UNICODE_DS_CJK = 4096,
-    UNICODE_KANA = 8192, /* [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF] */
+    UNICODE_KANA = 8192,           /* [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF] */
+    UNICODE_BERT_PUNCTUATION = 16384, /* what the Punctuation pre-tokenizer takes */
+    UNICODE_ONIG_WORD = 32768,     /* \w */
+    /* Scripts, behind the bits of the category. */
+    UNICODE_HAN = 1 << 21,
+    UNICODE_HIRAGANA = 1 << 22,
+    UNICODE_KATAKANA = 1 << 23,
+    UNICODE_HANGUL = 1 << 24,
+    UNICODE_LATIN = 1 << 25,
+    UNICODE_CYRILLIC = 1 << 26,
+    UNICODE_GREEK = 1 << 27,
+    UNICODE_ARABIC = 1 << 28,
 };
 
-/* The general category in the upper half, in the order of make_unicode.py. */
+/* The general category in bits 16 to 20, in the order of make_unicode.py. */
 enum { UNICODE_CATEGORY_SHIFT = 16, UNICODE_CATEGORIES = 30 };
 
 extern const uint16_t unicode_page_index[0x110000 / UNICODE_PAGE];

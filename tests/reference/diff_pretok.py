@@ -6,7 +6,7 @@ Every code point alone, doubled, between letters, digits, spaces and line ends, 
 from alphabets that meet the borders of the patterns. Prints the number of strings per pattern and
 stops at the first difference.
 
-usage: diff_pretok.py build/release/tests/tools/cut_text [--random N] [--seed S] [NAME...]
+usage: diff_pretok.py build/release/tests/tools/cut_text [--random N] [--seed S] [--stages] [NAME...]
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 C = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 TAIL = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -52,6 +52,17 @@ KNOWN = {
     "deepseek": [split(DS["DEEPSEEK_" + n]) for n in "LINES LETTERS PUNCTUATION END CJK".split()]
                 + [digits()],
     "deepseek3": [split(DS["DEEPSEEK3_" + n]) for n in "NUMBERS KANA WORDS".split()],
+    # Without a scanner: every kind and behaviour, removal aside (only ends are compared).
+    "falcon": [pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.Digits(individual_digits=False),
+               split(r"[0-9][0-9][0-9]")],
+    "kimi": [split(r"[\p{Han}]+|" + P + r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}"
+                   r"\p{Lo}\p{M}&&[^\p{Han}]]+" + C + r"?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*" + TAIL)],
+    "previous": [pre_tokenizers.Split(Regex(r"\w+"), "merged_with_previous"),
+                 pre_tokenizers.Split(" ", "merged_with_previous")],
+    "next": [pre_tokenizers.Split(Regex(r"[\s\d]"), "merged_with_next", invert=True),
+             pre_tokenizers.Split("a", "merged_with_next")],
+    "contiguous": [pre_tokenizers.Split(Regex(r"\P{Lu}|\W"), "contiguous", invert=True)],
+    "empty": [split(r"x*|(?=\p{Lu})"), pre_tokenizers.Punctuation("merged_with_previous")],
 }
 
 SPECIMENS = ("aZsS'’\"-_/.,!?()=<>\\ \t\n\r\x0b\x1c\x00\x7f09½²Ⅷ٣éÉßſKıİǅʰªºøÿа́́ा्ำ中国語ひカー々〇"
@@ -99,13 +110,12 @@ def expected(pre, text):
     return cuts
 
 
-def compare(tool, name, texts):
+def compare(tool, name, texts, options):
     stages = KNOWN[name]
     pre = pre_tokenizers.Sequence(stages + ([] if name in ("gpt2", "smollm2") else [bytes_only()]))
     alphabet = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     t = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
     t.pre_tokenizer = pre
-    from tokenizers import decoders
     t.decoder = decoders.ByteLevel()
     n = 0
     with tempfile.NamedTemporaryFile(suffix=".json") as f:
@@ -113,7 +123,7 @@ def compare(tool, name, texts):
         batch = []
         def flush():
             data = b"".join(struct.pack("<I", len(b)) + b for b in (x.encode() for x in batch))
-            out = subprocess.run([tool, f.name], input=data, stdout=subprocess.PIPE, check=True).stdout
+            out = subprocess.run([tool, f.name, *options], input=data, stdout=subprocess.PIPE, check=True).stdout
             at = 0
             for text in batch:
                 k, = struct.unpack_from("<I", out, at)
@@ -141,12 +151,14 @@ def main():
     p.add_argument("--random", type=int, default=100000)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--skip-code-points", action="store_true")
+    p.add_argument("--stages", action="store_true", help="the engine for unknown patterns")
     a = p.parse_intermixed_args()
+    options = ["--stages"] if a.stages else []
     for name in a.names or KNOWN:
         rng = random.Random(f"{a.seed} {name}")
-        n = compare(a.tool, name, random_texts(a.random, rng))
+        n = compare(a.tool, name, random_texts(a.random, rng), options)
         if not a.skip_code_points:
-            n += compare(a.tool, name, code_point_texts())
+            n += compare(a.tool, name, code_point_texts(), options)
         print(f"{name}: {n} texts, no difference", flush=True)
 
 

@@ -17,6 +17,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
 # Bits of enum unicode_class in formats/tok/unicode.h.
 LETTER, NUMBER, SPACE, NUMERIC, WORD, PUNCTUATION, SYMBOL, MARK = (1 << i for i in range(8))
 UPPER, LOWER, DS_LETTER, DS_PUNCTUATION, DS_CJK, KANA = (1 << i for i in range(8, 14))
+BERT_PUNCTUATION, ONIG_WORD = 1 << 14, 1 << 15
+SCRIPTS = "Han Hiragana Katakana Hangul Latin Cyrillic Greek Arabic".split()  # from bit 21
 CATEGORY_SHIFT = 16
 CATEGORIES = ("Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp "
               "Cc Cf Cs Co").split()
@@ -44,7 +46,7 @@ def chunks(step=4096):
 def by_split(split):
     """Code points that stand alone after `split`, each one asked between two separators."""
     found = set()
-    separator = next(s for s in "a\x01" if len(split.pre_tokenize_str(s + s)) == 1)
+    separator = next(s for s in "a\x01." if len(split.pre_tokenize_str(s + s)) == 1)
     for chunk in chunks():
         text = separator + "".join(chr(c) + separator for c in chunk)
         for piece, (start, end) in split.pre_tokenize_str(text):
@@ -126,6 +128,10 @@ def main():
         DS_CJK: ranges("800-9FA5 AC00-D7FF"),
         KANA: ranges("4E00-9FA5 3040-30FF"),
     }
+    classes[BERT_PUNCTUATION] = by_split(pre_tokenizers.Punctuation("isolated"))
+    classes[ONIG_WORD] = by_split(isolated(r"\w"))
+    for i, name in enumerate(SCRIPTS):
+        classes[1 << (21 + i)] = by_split(isolated(rf"\p{{{name}}}"))
     for i, name in enumerate(CATEGORIES):
         if name != "Cs":
             classes[i << CATEGORY_SHIFT] = of[name]

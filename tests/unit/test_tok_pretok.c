@@ -105,9 +105,7 @@ static size_t scan(uint32_t *ends, str text, bool digits, enum cpu_tier tier)
 {
     static const struct pretok_stage stages[] = {{.kind = PRETOK_DIGITS},
                                                  {.kind = PRETOK_BYTE_LEVEL}};
-    const struct pretok *p;
-    ft_error err;
-    ASSERT_OK(pretok_select(&p, digits ? stages : stages + 1, digits ? 2 : 1, &err));
+    const struct pretok *p = pretok_find(digits ? stages : stages + 1, digits ? 2 : 1);
     struct pretok_scan s = {
         .text = (const uint8_t *)text.ptr, .to = text.len, .classify = classify_select(tier)};
     size_t n = 0;
