@@ -132,7 +132,7 @@ static ft_status make_room(struct jsonl *r, ft_error *err)
                        "%s: line %" PRIu64 ": row %" PRIu64
                        " is longer than %zu bytes, the most a row may take",
                        r->name, r->line, r->n_rows, r->max_row);
-    size_t cap = r->cap == 0 ? CHUNK : r->cap * 2;
+    size_t cap = r->cap == 0 ? (size_t)CHUNK : FT_MIN(r->cap * 2, r->max_row + CHUNK);
     char *grown = mem_realloc(r->data, cap, 1);
     if (grown == NULL)
         return ft_fail_memory(err, cap, "a row");

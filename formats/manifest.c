@@ -88,6 +88,26 @@ ft_status manifest_file_of(struct manifest_file *out, struct arena *a, const cha
     return FT_OK;
 }
 
+ft_status manifest_check_file(const struct manifest_file *f, const char *dir, ft_error *err)
+{
+    struct arena a = {0};
+    struct file_map map;
+    if (f->name == NULL)
+        return FT_OK;
+    const char *path = path_join(&a, dir, f->name);
+    ft_status st =
+        path == NULL ? ft_fail_memory(err, strlen(dir), "a path") : file_map_open(&map, path, err);
+    if (st == FT_OK) {
+        file_map_advise_sequential(&map);
+        if (map.bytes != f->bytes || !hash128_eq(hash128_of(map.data, map.bytes), f->hash))
+            st = ft_fail(err, FT_EFORMAT,
+                         "%s: the content differs from what was built (size or XXH3-128)", path);
+        file_map_close(&map);
+    }
+    arena_destroy(&a);
+    return st;
+}
+
 /* --- writing --------------------------------------------------------------------------------- */
 
 static void put_split(struct buf *b, const char *name, const struct manifest_split *s)

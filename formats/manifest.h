@@ -168,6 +168,11 @@ FT_NODISCARD ft_status manifest_build_key(hash128 *out, const struct manifest *m
 FT_NODISCARD ft_status manifest_file_of(struct manifest_file *out, struct arena *a, const char *dir,
                                         const char *name, ft_error *err);
 
+/* FT_EFORMAT unless dir/f->name has the size and hash that it should have; fine when there is none.
+ */
+FT_NODISCARD ft_status manifest_check_file(const struct manifest_file *f, const char *dir,
+                                           ft_error *err);
+
 /* Publishes dir/manifest.json: from then on dir is a data set. */
 FT_NODISCARD ft_status manifest_write(struct manifest *m, const char *dir, ft_error *err);
 /* Reads dir/manifest.json and checks its checksum, types, ranges and sums. */

@@ -167,30 +167,9 @@ ft_status part_load(struct part *out, const char *dir, hash128 key, size_t n_sou
     return st;
 }
 
-ft_status part_check_file(const struct manifest_file *f, const char *dir, ft_error *err)
-{
-    struct arena a = {0};
-    struct file_map map;
-    if (f->name == NULL)
-        return FT_OK;
-    const char *path = path_join(&a, dir, f->name);
-    ft_status st = path == NULL ? ft_fail_memory(err, strlen(dir), "a path") : FT_OK;
-    if (st == FT_OK)
-        st = file_map_open(&map, path, err);
-    if (st == FT_OK) {
-        file_map_advise_sequential(&map);
-        if (map.bytes != f->bytes || !hash128_eq(hash128_of(map.data, map.bytes), f->hash))
-            st = ft_fail(err, FT_EFORMAT,
-                         "%s: not what was written (size or XXH3-128 differs); map it again", path);
-        file_map_close(&map);
-    }
-    arena_destroy(&a);
-    return st;
-}
-
 ft_status part_check(const struct part *p, const char *dir, ft_error *err)
 {
     for (int s = 0; s < SPLITS; s++)
-        FT_TRY(part_check_file(&p->splits[s].file, dir, err));
-    return part_check_file(&p->rows, dir, err);
+        FT_TRY(manifest_check_file(&p->splits[s].file, dir, err));
+    return manifest_check_file(&p->rows, dir, err);
 }

@@ -44,10 +44,7 @@ FT_NODISCARD ft_status part_load(struct part *out, const char *dir, hash128 key,
                                  ft_error *err);
 FT_NODISCARD ft_status part_parse(struct part *out, const char *name, str text, size_t n_sources,
                                   ft_error *err);
-/* One of its files has the size and hash that it should have. */
-FT_NODISCARD ft_status part_check_file(const struct manifest_file *f, const char *dir,
-                                       ft_error *err);
-/* All of them. */
+/* All its files have the size and hash that they should have. */
 FT_NODISCARD ft_status part_check(const struct part *p, const char *dir, ft_error *err);
 
 #endif

@@ -14,7 +14,11 @@ n_test=0 bad=0
 "$build"/tests/tools/make_tiny "$tmp/model" "$tmp/adapter" > "$tmp/log" 2>&1 || { cat "$tmp/log"; echo "not ok 1 - inputs"; exit 1; }
 head -n 12 data-samples/chat.jsonl > "$tmp/rows.jsonl"
 common_build=(build --tokenizer data-samples/tokenizer-tiny.json --template smollm2 --max-length 2048 --threads 2)
+plan_build=(--tokenizer data-samples/tokenizer-tiny.json --template smollm2 --max-length 128 --too-long split
+    --dedup --eval-fraction 0.2 --part-bytes 1000)
 "$build"/ftprep "${common_build[@]}" --out "$tmp/data" "$tmp/rows.jsonl" > "$tmp/log" 2>&1 &&
+    "$build"/ftprep plan "${plan_build[@]}" --out "$tmp/plan" "$tmp/rows.jsonl" >> "$tmp/log" 2>&1 &&
+    cp -r "$tmp/plan" "$tmp/mapped" && "$build"/ftprep map "$tmp/mapped" --shard 0+99 >> "$tmp/log" 2>&1 &&
     "$build"/ftprep quantize "$tmp/model" --out "$tmp/base.nf4" >> "$tmp/log" 2>&1 ||
     { cat "$tmp/log"; echo "not ok 1 - inputs"; exit 1; }
 cat > "$tmp/run.json" <<JSON
@@ -60,6 +64,12 @@ for kind in alloc read write; do
     sweep build-shapes $kind "'$build'/ftprep verify '$tmp/out'" \
         "$build"/ftprep "${common_build[@]}" --template data-samples/template.json --merge-consecutive \
         --train-on last --out "$tmp/out" data-samples/shapes.jsonl
+    sweep plan $kind "'$build'/ftprep map '$tmp/out' --shard 0" \
+        "$build"/ftprep plan "${plan_build[@]}" --out "$tmp/out" "$tmp/rows.jsonl"
+    sweep map $kind - sh -c "rm -rf '$tmp/out'; cp -r '$tmp/plan' '$tmp/out'; exec '$build'/ftprep map '$tmp/out' --threads 2 --shard 0+9"
+    sweep merge $kind "'$build'/ftprep verify '$tmp/out'" "$build"/ftprep merge "$tmp/mapped" --out "$tmp/out"
+    sweep rebuild $kind "'$build'/ftprep verify '$tmp/out'" sh -c \
+        "cp -r '$tmp/mapped' '$tmp/out.parts'; exec '$build'/ftprep build ${plan_build[*]} --threads 2 --out '$tmp/out' '$tmp/rows.jsonl'"
     sweep quantize $kind "'$build'/ftprep verify '$tmp/out.nf4'" \
         "$build"/ftprep quantize "$tmp/model" --out "$tmp/out.nf4"
     sweep export-merged $kind "test -e '$tmp/out'" \

@@ -317,8 +317,8 @@ static ft_status copy_part(struct assembly *s, const struct part *p, ft_error *e
     struct arena a = {0};
     if (p->splits[s->split].file.name == NULL)
         return FT_OK;
-    FT_TRY(part_check_file(&p->splits[s->split].file, s->a->parts, err));
-    FT_TRY(part_check_file(&p->rows, s->a->parts, err));
+    FT_TRY(manifest_check_file(&p->splits[s->split].file, s->a->parts, err));
+    FT_TRY(manifest_check_file(&p->rows, s->a->parts, err));
     ft_status st = open_part(&from, &a, s, p, err);
     if (st == FT_OK)
         st = copy_samples(s, &from, err);

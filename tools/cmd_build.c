@@ -41,7 +41,7 @@ static const struct opt options[] = {
      .type = OPT_BOOL,
      .offset = RECIPE_FIELD(force),
      .def = "false",
-     .help = "replace the data set in DIR; it stays as it is until the new one is whole"},
+     .help = "replace another data set in DIR; it stays as it is until the new one is whole"},
     {.name = "json",
      .type = OPT_BOOL,
      .offset = RECIPE_FIELD(json),
@@ -154,16 +154,16 @@ static ft_status build(struct build *b, ft_error *err)
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 {
     struct build b = {.o = values};
-    bool there;
+    bool there, same = false;
     ft_status st;
     FT_GOTO(recipe_open(&b.recipe, b.o, n_args, args, err));
     FT_GOTO(data_set_check_place(&there, b.o->out, err));
-    if (there && !b.o->force)
-        st = data_set_same(&b.report, b.o->out, &b.recipe.plan.manifest, true, b.o->json, err);
-    else
-        st = build(&b, err);
-    if (st == FT_OK)
-        printf("%.*s", STR_ARG(buf_view(&b.report)));
+    if (there)
+        FT_GOTO(data_set_same(&same, &b.report, b.o->out, &b.recipe.plan.manifest, true, b.o->force,
+                              b.o->json, err));
+    if (!same)
+        FT_GOTO(build(&b, err));
+    printf("%.*s", STR_ARG(buf_view(&b.report)));
 out:
     buf_free(&b.report);
     recipe_close(&b.recipe);

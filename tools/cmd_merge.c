@@ -25,7 +25,7 @@ static const struct opt options[] = {
      .type = OPT_BOOL,
      .offset = FIELD(force),
      .def = "false",
-     .help = "replace the data set in DIR; it stays as it is until the new one is whole"},
+     .help = "replace another data set in DIR; it stays as it is until the new one is whole"},
     {.name = "json",
      .type = OPT_BOOL,
      .offset = FIELD(json),
@@ -51,17 +51,17 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     const struct merge_options *o = values;
     struct recipe r = {0};
     struct buf report = {0};
-    bool there;
+    bool there, same = false;
     ft_status st;
     (void)n_args;
     FT_GOTO(recipe_restore(&r, args[0], err));
     FT_GOTO(data_set_check_place(&there, o->out, err));
-    if (there && !o->force)
-        st = data_set_same(&report, o->out, &r.plan.manifest, false, o->json, err);
-    else
-        st = merge(&report, &r, o, args[0], err);
-    if (st == FT_OK)
-        printf("%.*s", STR_ARG(buf_view(&report)));
+    if (there)
+        FT_GOTO(
+            data_set_same(&same, &report, o->out, &r.plan.manifest, false, o->force, o->json, err));
+    if (!same)
+        FT_GOTO(merge(&report, &r, o, args[0], err));
+    printf("%.*s", STR_ARG(buf_view(&report)));
 out:
     buf_free(&report);
     recipe_close(&r);

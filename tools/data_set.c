@@ -95,25 +95,56 @@ static ft_status render_report(struct buf *out, const struct manifest *m, bool a
     return buf_status(out, "the report", err);
 }
 
-ft_status data_set_same(struct buf *report, const char *dir, struct manifest *new,
-                        bool hash_sources, bool as_json, ft_error *err)
+/* A data set that lost a file, or a bit, is not taken for the same. */
+static bool is_whole(const struct manifest *m, const char *dir)
+{
+    ft_error ignored;
+    ft_status st = manifest_check_file(&m->tokenizer, dir, &ignored);
+    for (int s = 0; s < SPLITS && st == FT_OK; s++) {
+        st = manifest_check_file(&m->splits[s].packs, dir, &ignored);
+        for (size_t i = 0; i < m->splits[s].n_shards && st == FT_OK; i++)
+            st = manifest_check_file(&m->splits[s].shards[i].file, dir, &ignored);
+    }
+    return st == FT_OK;
+}
+
+static ft_status refuse_broken(const char *dir, bool replace, ft_error *err)
+{
+    if (replace)
+        return FT_OK;
+    return ft_fail(err, FT_ESTATE,
+                   "%s: holds a data set that is not whole or not readable; --force replaces it",
+                   dir);
+}
+
+static ft_status compare(bool *same, struct buf *report, const struct manifest *old,
+                         const char *dir, struct manifest *new, bool hash_sources, bool replace,
+                         bool as_json, ft_error *err)
+{
+    const char *difference = first_difference(old, new, hash_sources);
+    if (difference != NULL && !replace)
+        return ft_fail(err, FT_ESTATE,
+                       "%s: another data set is there, built %s: choose another --out, or replace "
+                       "it with --force",
+                       dir, difference);
+    if (difference != NULL)
+        return FT_OK;
+    if (!is_whole(old, dir))
+        return refuse_broken(dir, replace, err);
+    *same = true;
+    log_info("%s is up to date: nothing to do", dir);
+    return render_report(report, old, as_json, err);
+}
+
+ft_status data_set_same(bool *same, struct buf *report, const char *dir, struct manifest *new,
+                        bool hash_sources, bool replace, bool as_json, ft_error *err)
 {
     struct manifest old;
+    *same = false;
     if (manifest_load(&old, dir, err) != FT_OK)
-        return ft_fail(err, FT_ESTATE,
-                       "%s: holds a data set that is not whole or not readable; --force replaces "
-                       "it",
-                       dir);
-    const char *difference = first_difference(&old, new, hash_sources);
-    ft_status st = difference == NULL
-                       ? render_report(report, &old, as_json, err)
-                       : ft_fail(err, FT_ESTATE,
-                                 "%s: another data set is there, built %s: choose another --out, "
-                                 "or replace it with --force",
-                                 dir, difference);
+        return refuse_broken(dir, replace, err);
+    ft_status st = compare(same, report, &old, dir, new, hash_sources, replace, as_json, err);
     manifest_free(&old);
-    if (st == FT_OK)
-        log_info("%s is up to date: nothing to do", dir);
     return st;
 }
 

@@ -61,14 +61,22 @@ static bool this_boot(char id[BOOT_ID_BYTES])
     return read_boot_id(id, "/proc/sys/kernel/random/boot_id");
 }
 
-/* Marks the working directory as ours. Without the mark it is never removed by others. */
+/* Marks the working directory as ours. Without a whole mark it is never removed by others, so a
+ * failure does not matter. It means nothing after the next boot: no need to make it durable. */
 static ft_status mark_owner(const struct out_dir *o, struct arena *a, ft_error *err)
 {
     char id[BOOT_ID_BYTES];
     const char *path = path_join(a, o->work, OWNER_FILE);
     if (path == NULL)
         return ft_fail_memory(err, strlen(o->work), "a path");
-    return this_boot(id) && o->lock >= 0 ? file_publish(path, id, sizeof id, err) : FT_OK;
+    if (o->lock < 0 || !this_boot(id))
+        return FT_OK;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0 && write(fd, id, sizeof id) != (ssize_t)sizeof id)
+        log_warn("%s: cannot be written", path);
+    if (fd >= 0)
+        close(fd);
+    return FT_OK;
 }
 
 static ft_status unmark_owner(const struct out_dir *o, ft_error *err)

@@ -91,8 +91,9 @@ static bool given_up(struct pipeline *p)
 
 struct reader {
     struct pipeline *p;
-    struct batch *batch; /* being filled; NULL = none */
-    uint64_t bytes;      /* of the files read so far */
+    struct batch *batch;   /* being filled; NULL = none */
+    uint64_t bytes;        /* read so far, for the progress line */
+    uint64_t bytes_before; /* of the parts that are finished, when they were given */
     const hash128 *known_key;
 };
 
@@ -191,7 +192,7 @@ static ft_status end_part(void *ctx, const struct plan_part *part, ft_error *err
 static bool count_bytes(void *ctx, uint64_t n)
 {
     struct reader *r = ctx;
-    r->bytes = n;
+    r->bytes = r->bytes_before + n;
     return given_up(r->p);
 }
 
@@ -204,6 +205,7 @@ static ft_status read_input(struct reader *r, ft_error *err)
     for (size_t i = 0; i < p->n_parts; i++) {
         r->known_key = &p->given->parts[p->parts[i]].key;
         FT_TRY(walk_part(p->given, p->parts[i], &calls, err));
+        r->bytes_before = r->bytes;
     }
     return FT_OK;
 }
@@ -694,16 +696,36 @@ static ft_status write_batch(struct pipeline *p, struct batch *b, ft_error *err)
     return sink_end_part(p->sink, b->key, err);
 }
 
-/* Bytes of the files that will be read; 0 = unknown. */
-static uint64_t total_bytes(const struct pipeline *p)
+static uint64_t part_bytes(const struct plan *plan, const struct plan_part *part)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < part->n_pieces; i++) {
+        const struct jsonl_piece *p = &plan->pieces[part->first_piece + i].piece;
+        bytes += p->to - p->from;
+    }
+    return bytes;
+}
+
+static uint64_t file_bytes(const struct manifest *m)
 {
     uint64_t bytes = 0;
     struct stat sb;
-    for (size_t i = 0; p->plan != NULL && i < p->manifest->n_sources; i++) {
-        if (stat(p->manifest->sources[i].path, &sb) != 0 || !S_ISREG(sb.st_mode))
+    for (size_t i = 0; i < m->n_sources; i++) {
+        if (stat(m->sources[i].path, &sb) != 0 || !S_ISREG(sb.st_mode))
             return 0; /* a pipe */
         bytes += (uint64_t)sb.st_size;
     }
+    return bytes;
+}
+
+/* What will be read; 0 = unknown. */
+static uint64_t total_bytes(const struct pipeline *p)
+{
+    uint64_t bytes = 0;
+    if (p->plan != NULL)
+        return file_bytes(p->manifest);
+    for (size_t i = 0; i < p->n_parts; i++)
+        bytes += part_bytes(p->given, &p->given->parts[p->parts[i]]);
     return bytes;
 }
 

@@ -15,22 +15,6 @@
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-static ft_status check_file(struct arena *a, const char *dir, const struct manifest_file *f,
-                            ft_error *err)
-{
-    struct file_map map;
-    const char *path = path_join(a, dir, f->name);
-    if (path == NULL)
-        return ft_fail_memory(err, strlen(dir), "a path");
-    FT_TRY(file_map_open(&map, path, err));
-    bool same = map.bytes == f->bytes && hash128_eq(hash128_of(map.data, map.bytes), f->hash);
-    file_map_close(&map);
-    if (!same)
-        return ft_fail(err, FT_EFORMAT,
-                       "%s: the content differs from what was built (size or XXH3-128)", path);
-    return FT_OK;
-}
-
 static ft_status check_shard_tables(struct arena *a, const char *dir,
                                     const struct manifest_shard *m, ft_error *err)
 {
@@ -51,16 +35,16 @@ static ft_status check_shard_tables(struct arena *a, const char *dir,
 static ft_status check_files(const char *dir, const struct manifest *m, ft_error *err)
 {
     struct arena a = {0};
-    ft_status st = check_file(&a, dir, &m->tokenizer, err);
+    ft_status st = manifest_check_file(&m->tokenizer, dir, err);
     for (int s = 0; s < SPLITS; s++) {
         const struct manifest_split *split = &m->splits[s];
         for (size_t i = 0; i < split->n_shards && st == FT_OK; i++) {
-            st = check_file(&a, dir, &split->shards[i].file, err);
+            st = manifest_check_file(&split->shards[i].file, dir, err);
             if (st == FT_OK)
                 st = check_shard_tables(&a, dir, &split->shards[i], err);
         }
         if (st == FT_OK && split->packs.name != NULL)
-            st = check_file(&a, dir, &split->packs, err);
+            st = manifest_check_file(&split->packs, dir, err);
     }
     arena_destroy(&a);
     return st;

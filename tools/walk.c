@@ -118,7 +118,7 @@ static bool piece_done(const struct plan_piece *p, const struct jsonl *file, uin
     return n_rows == p->piece.n_rows && p->piece.from + jsonl_piece_bytes(file) == p->piece.to;
 }
 
-static ft_status read_piece_rows(const struct plan_piece *p, struct jsonl *file,
+static ft_status read_piece_rows(const struct plan_piece *p, uint64_t before, struct jsonl *file,
                                  const struct walk_calls *c, ft_error *err)
 {
     struct jsonl_row row;
@@ -128,13 +128,14 @@ static ft_status read_piece_rows(const struct plan_piece *p, struct jsonl *file,
         if (!more || n == p->piece.n_rows)
             return FT_OK; /* what was read tells whether that is right */
         FT_TRY(c->row(c->ctx, p->source, &row, err));
-        if (c->bytes != NULL && c->bytes(c->ctx, input_bytes(jsonl_input(file))))
+        if (c->bytes != NULL && c->bytes(c->ctx, before + jsonl_piece_bytes(file)))
             return stopped(err);
     }
     return FT_OK;
 }
 
-static ft_status read_piece(const struct plan *plan, const struct plan_piece *p,
+/* before: bytes of the part's pieces already read. */
+static ft_status read_piece(const struct plan *plan, const struct plan_piece *p, uint64_t before,
                             const struct walk_calls *calls, ft_error *err)
 {
     const struct manifest_source *s = &plan->manifest.sources[p->source];
@@ -144,7 +145,7 @@ static ft_status read_piece(const struct plan *plan, const struct plan_piece *p,
     if (stat(s->path, &sb) == 0 && (uint64_t)sb.st_size != s->bytes)
         return changed(s, err);
     FT_TRY(jsonl_open_piece(&file, s->path, &p->piece, JSONL_MAX_ROW, err));
-    ft_status st = read_piece_rows(p, file, calls, err);
+    ft_status st = read_piece_rows(p, before, file, calls, err);
     if (st == FT_OK)
         st = jsonl_cut(&found, file, err);
     if (st == FT_OK && (found.n_rows != p->piece.n_rows || found.to != p->piece.to ||
@@ -158,7 +159,11 @@ ft_status walk_part(const struct plan *plan, size_t part, const struct walk_call
                     ft_error *err)
 {
     const struct plan_part *p = &plan->parts[part];
-    for (size_t i = 0; i < p->n_pieces; i++)
-        FT_TRY(read_piece(plan, &plan->pieces[p->first_piece + i], calls, err));
+    uint64_t before = 0;
+    for (size_t i = 0; i < p->n_pieces; i++) {
+        const struct plan_piece *piece = &plan->pieces[p->first_piece + i];
+        FT_TRY(read_piece(plan, piece, before, calls, err));
+        before += piece->piece.to - piece->piece.from;
+    }
     return calls->part_end(calls->ctx, p, err);
 }

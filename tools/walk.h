@@ -10,7 +10,8 @@ struct walk_calls {
     ft_status (*row)(void *ctx, uint32_t source, const struct jsonl_row *row, ft_error *err);
     /* Everything of a part went through `row`. */
     ft_status (*part_end)(void *ctx, const struct plan_part *part, ft_error *err);
-    /* Now and then: bytes of the files read so far; true = give up, with FT_ESTOP. */
+    /* Now and then: bytes read so far, of the files as stored, or of the part's pieces; true = give
+     * up, with FT_ESTOP. */
     bool (*bytes)(void *ctx, uint64_t n);
     void *ctx;
 };
