@@ -195,9 +195,9 @@ static ft_status swap(const char *work, const char *path, ft_error *err)
 
 ft_status out_dir_commit(struct out_dir *o, bool replace, ft_error *err)
 {
-    ft_status st = unmark_owner(o, err);
-    if (st == FT_OK)
-        st = dir_sync(o->work, err);
+    ft_status st = dir_sync(o->work, err);
+    if (st == FT_OK) /* the last thing before the move: a killed process leaves its mark */
+        st = unmark_owner(o, err);
     if (st == FT_OK && replace && path_exists(o->path))
         st = swap(o->work, o->path, err);
     else if (st == FT_OK)

@@ -306,10 +306,10 @@ subprocess.run(build, check=True, **quiet)
 PY
     diff -r "$tmp/one" "$tmp/d"
     ls -d "$tmp"/d*
-    # Only a process killed between making its directory and marking it leaves it to be named.
-    for d in "$tmp"/d.tmp.*; do
-        [ ! -e "$d" ] || [ -z "$(ls -A "$d")" ]
-    done
+    # Only a process killed in the moments before its directory is marked, or between unmarking and
+    # moving it, leaves it to be named.
+    [ -z "$(ls -d "$tmp"/d.tmp.*/.owner 2> /dev/null)" ]
+    [ "$(ls -d "$tmp"/d.tmp.* 2> /dev/null | wc -l)" -le 2 ]
 }
 
 # --- the documentation -----------------------------------------------------------------------------
