@@ -165,12 +165,12 @@ static const struct {
     [NORMALIZE_REPLACE] = {"Replace", replace},
     [NORMALIZE_REGEX] = {"Replace with a regular expression", NULL},
     [NORMALIZE_STRIP] = {"Strip", strip},
-    [NORMALIZE_NFC] = {"NFC", NULL},
-    [NORMALIZE_NFD] = {"NFD", NULL},
-    [NORMALIZE_NFKC] = {"NFKC", NULL},
-    [NORMALIZE_NFKD] = {"NFKD", NULL},
-    [NORMALIZE_LOWERCASE] = {"Lowercase", NULL},
-    [NORMALIZE_STRIP_ACCENTS] = {"StripAccents", NULL},
+    [NORMALIZE_NFC] = {"NFC", normalize_form},
+    [NORMALIZE_NFD] = {"NFD", normalize_form},
+    [NORMALIZE_NFKC] = {"NFKC", normalize_form},
+    [NORMALIZE_NFKD] = {"NFKD", normalize_form},
+    [NORMALIZE_LOWERCASE] = {"Lowercase", normalize_lowercase},
+    [NORMALIZE_STRIP_ACCENTS] = {"StripAccents", normalize_strip_accents},
     [NORMALIZE_PRECOMPILED] = {"Precompiled", precompiled},
 };
 
