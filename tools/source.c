@@ -311,16 +311,26 @@ ft_status source_read_flag(enum chat_loss *out, const json *object, const char *
                                                  : json_kind_name(json_kind(v)));
 }
 
-ft_status source_refuse_misspelt(const json *object, const char *const *flags, size_t n,
-                                 ft_error *err)
+static bool is_one_of(str key, const char *const *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_is(key, keys[i]))
+            return true;
+    return false;
+}
+
+ft_status source_refuse_misspelt(const json *object, const char *const *keys, size_t n_keys,
+                                 size_t n_flags, ft_error *err)
 {
     char name[SHOWN_BYTES];
     for (const json *m = json_first(object); m != NULL; m = json_next(m)) {
-        const char *near = str_nearest(json_key(m), flags, n);
-        for (size_t i = 0; i < n; i++)
-            if (same_word(json_key(m), flags[i])) /* capitals are many edits away */
-                near = flags[i];
-        if (near != NULL && !str_is(json_key(m), near))
+        if (is_one_of(json_key(m), keys, n_keys))
+            continue; /* nearly all of them: measuring distances would cost more than parsing */
+        const char *near = str_nearest(json_key(m), keys, n_flags);
+        for (size_t i = 0; i < n_flags; i++)
+            if (same_word(json_key(m), keys[i])) /* capitals are many edits away */
+                near = keys[i];
+        if (near != NULL)
             return ft_fail(err, FT_EFORMAT, ": \"%s\" is not known; did you mean \"%s\"?",
                            source_shown(name, json_key(m)), near);
     }
@@ -334,6 +344,7 @@ void conversation_free(struct conversation *c)
 {
     mem_free(c->messages);
     arena_destroy(&c->joined);
+    json_close(c->tools_doc);
     *c = (struct conversation){0};
 }
 
@@ -511,14 +522,23 @@ static ft_status tell_shape(const struct row_shape **out, const json *row, ft_er
     return ft_fail(err, inner.status, "%s (other keys are named with --columns)", inner.text);
 }
 
+/* A list, or the JSON text of one, as LLaMA-Factory has it. */
 static ft_status read_tools(struct conversation *out, const json *row, ft_error *err)
 {
+    str text;
     const json *tools = json_get(row, "tools"), *functions = json_get(row, "functions");
     if (!source_is_absent(functions) && json_count(functions) > 0)
         return ft_fail(err, FT_EFORMAT,
                        ".functions: OpenAI's older form is not supported; write \"tools\"");
     if (source_is_absent(tools))
         return FT_OK;
+    if (json_str(tools, &text) && str_trim(text).len == 0)
+        return FT_OK;
+    if (json_str(tools, &text)) {
+        if (json_parse(&out->tools_doc, ".tools", text, JSON_STRICT, err) != FT_OK)
+            return err->status;
+        tools = json_root(out->tools_doc);
+    }
     if (json_kind(tools) != JSON_ARRAY)
         return source_wrong_kind(".tools", "a list of tools", tools, err);
     out->tools = tools;
@@ -575,6 +595,8 @@ ft_status source_read_row(struct conversation *out, const json *row, const struc
     out->n = out->n_trailing = out->n_empty = out->n_merged = 0;
     out->tools = out->row = NULL;
     arena_destroy(&out->joined);
+    json_close(out->tools_doc);
+    out->tools_doc = NULL;
     FT_TRY(read_any(out, row, o, err));
     return finish(out, o, err);
 }

@@ -57,10 +57,11 @@ struct conversation {
     struct chat_message *messages;
     size_t n, cap;
     const json *tools, *row;
-    size_t n_trailing;   /* messages behind the last assistant message, not in `messages` */
-    size_t n_empty;      /* assistant messages without content; their loss is off */
-    size_t n_merged;     /* messages joined to the one before */
-    struct arena joined; /* contents made of several strings */
+    size_t n_trailing;          /* messages behind the last assistant message, not in `messages` */
+    size_t n_empty;             /* assistant messages without content; their loss is off */
+    size_t n_merged;            /* messages joined to the one before */
+    struct arena joined;        /* contents made of several strings */
+    struct json_doc *tools_doc; /* tools that were written as a string */
 };
 
 void conversation_free(struct conversation *c);

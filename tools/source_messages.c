@@ -165,7 +165,7 @@ static ft_status read_loss(enum chat_loss *out, const json *message, ft_error *e
 
 static ft_status read_message(struct conversation *c, const json *v, ft_error *err)
 {
-    static const char *const flags[] = {"loss", "weight"};
+    static const char *const keys[] = {"loss", "weight", "role", "content", "from", "value"};
     const struct dialect *d = dialect_of(v);
     struct chat_message m = {.json = d->is_openai ? v : NULL};
     if (json_kind(v) != JSON_OBJECT)
@@ -173,7 +173,7 @@ static ft_status read_message(struct conversation *c, const json *v, ft_error *e
     FT_TRY(read_role(&m.role, v, d, err));
     FT_TRY(read_content(c, &m, v, d, err));
     FT_TRY(source_opt_str(&m.name, v, "name", err));
-    FT_TRY(source_refuse_misspelt(v, flags, ARRAY_LEN(flags), err));
+    FT_TRY(source_refuse_misspelt(v, keys, ARRAY_LEN(keys), 2, err));
     FT_TRY(read_loss(&m.loss, v, err));
     return source_add(c, &m, err);
 }

@@ -39,9 +39,10 @@ FT_NODISCARD ft_status source_opt_str(str *out, const json *object, const char *
 /* true, false, 0, 1 or their names; null is as good as absent. */
 FT_NODISCARD ft_status source_read_flag(enum chat_loss *out, const json *object, const char *key,
                                         ft_error *err);
-/* Other keys are ignored, but a misspelt flag would train what it means to leave out. */
-FT_NODISCARD ft_status source_refuse_misspelt(const json *object, const char *const *flags,
-                                              size_t n, ft_error *err);
+/* Other keys are ignored, but a misspelt flag would train what it means to leave out. keys: those
+ * that are spelt right, the flags first. */
+FT_NODISCARD ft_status source_refuse_misspelt(const json *object, const char *const *keys,
+                                              size_t n_keys, size_t n_flags, ft_error *err);
 /* Room for a content made of several strings. */
 FT_NODISCARD ft_status source_room(char **out, struct conversation *c, size_t bytes, ft_error *err);
 

@@ -5,14 +5,16 @@
 
 static ft_status read_answer(struct chat_message *m, const json *turn, ft_error *err)
 {
-    static const char *const flags[] = {"output_with_loss", "need_eos_token"}, *output = "output";
+    static const char *const keys[] = {"output_with_loss", "need_eos_token", "system", "input",
+                                       "output"},
+                             *output = "output";
     const json *v = json_get(turn, output), *eos = json_get(turn, "need_eos_token");
     bool needs_eos = true;
     if (v == NULL)
         return source_missing_key(turn, &output, 1, err);
     if (!json_str(v, &m->content))
         return source_wrong_kind(".output", "a string", v, err);
-    FT_TRY(source_refuse_misspelt(turn, flags, ARRAY_LEN(flags), err));
+    FT_TRY(source_refuse_misspelt(turn, keys, ARRAY_LEN(keys), 2, err));
     FT_TRY(source_read_flag(&m->loss, turn, "output_with_loss", err));
     if (!source_is_absent(eos) && !json_bool(eos, &needs_eos))
         return source_wrong_kind(".need_eos_token", "true or false", eos, err);

@@ -6,7 +6,7 @@ length. Prints how many samples were compared; the first difference ends it.
 
 usage: python3 tests/reference/check_xtuner.py --json tokenizer.json [--tokenizer PATH]
            [--class Qwen2TokenizerFast] [--bos TEXT] [--eos TEXT] [--seed 1] [--random 300] [--cut 12]
-           [--templates a,b] [--ftprep build/release/ftprep]
+           [--templates a,b] [--specials TEXT,...] [--ftprep build/release/ftprep]
 environment: tests/golden/xtuner/README.md. --json is what transformers reads (a
 SentencePiece model with --class LlamaTokenizer), --tokenizer (the directory of the tokenizer.json, or the model, by
 default) is what ftprep reads. --process runs process_hf_dataset as well.
@@ -20,7 +20,7 @@ import tempfile
 
 import transformers
 
-from xtuner_case import PROMPT_TEMPLATE, as_xtuner_means, conversations, encode, load_tokenizer
+from xtuner_case import CONTENTS, PROMPT_TEMPLATE, as_xtuner_means, conversations, encode, load_tokenizer
 
 
 def mask_of(labels):
@@ -33,7 +33,8 @@ def build(args, template, rows, max_length, directory):
     with open(path, "w", encoding="utf-8") as f:
         for messages in rows:
             f.write(json.dumps({"messages": messages}) + "\n")
-    run = subprocess.run([args.ftprep, "build", "--tokenizer", args.tokenizer, "--template", template, "--max-length",
+    specials = "parse" if args.specials else "literal"
+    run = subprocess.run([args.ftprep, "build", "--content-specials", specials, "--tokenizer", args.tokenizer, "--template", template, "--max-length",
                           str(max_length), "--too-long", "truncate", "--threads", "2", "--force", "--out", out, path],
                          capture_output=True, text=True)
     if "no sample is left" in run.stderr:
@@ -77,6 +78,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--random", type=int, default=300)
     p.add_argument("--cut", type=int, default=12)
+    p.add_argument("--specials", help="special tokens, by commas, to spell in messages; built with parse")
     p.add_argument("--templates")
     p.add_argument("--process", action="store_true")
     args = p.parse_args()
@@ -84,6 +86,9 @@ def main():
     special = {k: v for k, v in (("bos_token", args.bos), ("eos_token", args.eos)) if v}
     tokenizer = load_tokenizer(args.json, getattr(transformers, args.cls), **special)
     names = args.templates.split(",") if args.templates else list(PROMPT_TEMPLATE)
+    if args.specials:
+        words = args.specials.split(",")
+        CONTENTS.extend(words + [f"a {w} b" for w in words] + ["".join(words), f"x{words[0]}", f"{words[-1]}\n"])
     n = n_cut = n_process = 0
     with tempfile.TemporaryDirectory() as d:
         for k, name in enumerate(names):

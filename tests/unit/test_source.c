@@ -571,9 +571,21 @@ static void tools_are_kept_for_the_template(void **state)
     assert_non_null(json_get(view.messages[1].json, "tool_calls"));
     assert_int_equal(view.messages[2].role, CHAT_TOOL);
     json_close(doc);
+    ASSERT_OK(json_parse(&doc, "row",
+                         STR("{\"tools\":\"[{\\\"type\\\":\\\"function\\\"}]\",\"conversations\":["
+                             "{\"from\":\"gpt\",\"value\":\"a\"}]}"),
+                         JSON_STRICT, &err));
+    ASSERT_OK(source_read_row(&c, json_root(doc), &o, &err));
+    assert_int_equal(json_count(conversation_view(&c).tools), 1);
+    json_close(doc);
     conversation_free(&c);
     refuse("{\"messages\":[],\"tools\":{}}",
            "the row.tools: expected a list of tools, found an object");
+    refuse("{\"messages\":[],\"tools\":\"{}\"}",
+           "the row.tools: expected a list of tools, found an object");
+    refuse("{\"messages\":[],\"tools\":\"[\"}",
+           "the row.tools: line 1, column 2: not JSON: the text ends too early");
+    expect("{\"messages\":[" USER("q") "," ASSISTANT("a") "],\"tools\":\" \"}", "u:q a:a");
     refuse("{\"messages\":[],\"functions\":[{}]}",
            "the row.functions: OpenAI's older form is not supported; write \"tools\"");
     refuse("[{\"role\":\"user\",\"content\":\"q\",\"name\":5}]",
