@@ -47,5 +47,7 @@ static inline double rng_unit(uint64_t key, uint64_t stream, uint64_t counter)
  * O(1) time: a four-round Feistel network on the smallest even number of bits that covers n,
  * walked until it lands inside (Black, Rogaway: Ciphers with arbitrary finite domains, 2002). */
 uint64_t rng_permute(uint64_t key, uint64_t stream, uint64_t n, uint64_t i);
+/* The i whose image is j. */
+uint64_t rng_permute_inverse(uint64_t key, uint64_t stream, uint64_t n, uint64_t j);
 
 #endif

@@ -149,6 +149,13 @@ const struct split_info *dataset_split(const struct dataset *d, enum dataset_spl
     return &d->manifest.splits[s].info;
 }
 
+uint64_t dataset_group_samples(uint64_t n_samples, uint64_t per_step)
+{
+    enum { MAX_STEPS = 50, MIN_GROUPS = 4 };
+    uint64_t steps = FT_MIN(n_samples / (MIN_GROUPS * per_step), (uint64_t)MAX_STEPS);
+    return per_step * FT_MAX(steps, (uint64_t)1);
+}
+
 const char *dataset_source_path(const struct dataset *d, uint32_t source)
 {
     return source < d->manifest.n_sources ? d->manifest.sources[source].path : "(unknown source)";

@@ -33,6 +33,11 @@ struct split_info {
 };
 const struct split_info *dataset_split(const struct dataset *d, enum dataset_split s);
 
+/* How many samples are sorted by length together when batches are grouped: whole steps, of
+ * `per_step` samples each. At most 50 steps, fewer in small data sets, so that there are at least
+ * four groups to shuffle (the rule of XTuner's LengthGroupedSampler). */
+uint64_t dataset_group_samples(uint64_t n_samples, uint64_t per_step);
+
 /* One fixed-width index entry, O(1), no decompression. Asserts i < n_samples. n_tokens is never
  * above the split's `longest`, so buffers of that size always hold a sample. */
 struct sample_info {

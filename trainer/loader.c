@@ -8,10 +8,6 @@
 #include "common/mem.h"
 #include "common/rng.h"
 
-/* Length grouping sorts within groups of this many global batches, fewer in small data sets so that
- * there are at least four groups to shuffle (XTuner's LengthGroupedSampler). */
-enum { GROUP_BATCHES = 50, MIN_GROUPS = 4 };
-
 struct grouped_sample {
     uint64_t id, place;
     uint32_t n_tokens;
@@ -68,11 +64,9 @@ ft_status loader_measure(struct loader_shape *out, const struct dataset *data,
     return FT_OK;
 }
 
-static int64_t group_units(const struct loader *l)
+static uint64_t group_units(const struct loader *l)
 {
-    int64_t per_step = l->o.micro * l->o.accumulate;
-    int64_t batches = (int64_t)l->shape.n_units / (MIN_GROUPS * per_step);
-    return per_step * FT_MAX((int64_t)1, FT_MIN(batches, (int64_t)GROUP_BATCHES));
+    return dataset_group_samples(l->shape.n_units, (uint64_t)(l->o.micro * l->o.accumulate));
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -91,7 +85,7 @@ static ft_status allocate(struct loader *l, ft_error *err)
         FT_TRY(mem_new(&l->whole_mask, longest, sizeof *l->whole_mask, "a sample", err));
     }
     if (l->o.mode == BATCH_GROUPED) {
-        uint64_t n = FT_MIN((uint64_t)group_units(l), l->shape.n_units);
+        uint64_t n = FT_MIN(group_units(l), l->shape.n_units);
         FT_TRY(mem_new(&l->group, (size_t)n, sizeof *l->group, "length groups", err));
         l->group_epoch = -1;
     }
@@ -142,17 +136,6 @@ static uint64_t shuffled(const struct loader *l, int64_t epoch, uint64_t place)
     return rng_permute(l->o.seed, (uint64_t)epoch, l->shape.n_units, place);
 }
 
-/* The shuffled order with the longest sample swapped to the front, so that the step that needs the
- * most memory is the first of the epoch. */
-static uint64_t longest_first(const struct loader *l, int64_t epoch, uint64_t place)
-{
-    uint64_t longest = dataset_split(l->data, SPLIT_TRAIN)->longest_sample;
-    uint64_t id = shuffled(l, epoch, place);
-    if (place == 0)
-        return longest;
-    return id == longest ? shuffled(l, epoch, 0) : id;
-}
-
 /* Longest first; the shuffled order decides between equal lengths. */
 static int compare_grouped(const void *a, const void *b)
 {
@@ -162,26 +145,57 @@ static int compare_grouped(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static void sort_group(struct loader *l, int64_t epoch, int64_t index)
+static struct grouped_sample sample_at(const struct loader *l, int64_t epoch, uint64_t place)
 {
-    uint64_t size = (uint64_t)group_units(l), from = (uint64_t)index * size;
-    uint64_t to = FT_MIN(from + size, l->shape.n_units);
-    for (uint64_t p = from; p < to; p++) {
-        uint64_t id = longest_first(l, epoch, p);
-        uint32_t n_tokens = dataset_sample_info(l->data, SPLIT_TRAIN, id).n_tokens;
-        l->group[p - from] = (struct grouped_sample){id, p, n_tokens};
+    uint64_t id = shuffled(l, epoch, place);
+    return (struct grouped_sample){id, place,
+                                   dataset_sample_info(l->data, SPLIT_TRAIN, id).n_tokens};
+}
+
+/* What a group begins with once it is sorted. */
+static struct grouped_sample first_of_group(const struct loader *l, int64_t epoch, uint64_t index)
+{
+    uint64_t from = index * group_units(l);
+    uint64_t to = FT_MIN(from + group_units(l), l->shape.n_units);
+    struct grouped_sample first = sample_at(l, epoch, from);
+    for (uint64_t p = from + 1; p < to; p++) {
+        struct grouped_sample other = sample_at(l, epoch, p);
+        if (compare_grouped(&other, &first) < 0)
+            first = other;
     }
+    return first;
+}
+
+/* The group that holds the longest sample begins with a sample of that length; it changes places
+ * with the first one of group 0, so that the step that needs the most memory is the first of the
+ * epoch. */
+static void put_longest_first(struct loader *l, int64_t epoch, uint64_t index)
+{
+    uint64_t longest = dataset_split(l->data, SPLIT_TRAIN)->longest_sample;
+    uint64_t place = rng_permute_inverse(l->o.seed, (uint64_t)epoch, l->shape.n_units, longest);
+    uint64_t home = place / group_units(l);
+    if (index == 0 || index == home)
+        l->group[0] = first_of_group(l, epoch, index == 0 ? home : 0);
+}
+
+static void sort_group(struct loader *l, int64_t epoch, uint64_t index)
+{
+    uint64_t size = group_units(l), from = index * size;
+    uint64_t to = FT_MIN(from + size, l->shape.n_units);
+    for (uint64_t p = from; p < to; p++)
+        l->group[p - from] = sample_at(l, epoch, p);
     qsort(l->group, (size_t)(to - from), sizeof *l->group, compare_grouped);
+    put_longest_first(l, epoch, index);
     l->group_epoch = epoch;
-    l->group_index = index;
+    l->group_index = (int64_t)index;
 }
 
 static uint64_t grouped(struct loader *l, int64_t epoch, uint64_t place)
 {
-    int64_t size = group_units(l), index = (int64_t)place / size;
-    if (epoch != l->group_epoch || index != l->group_index)
+    uint64_t size = group_units(l), index = place / size;
+    if (epoch != l->group_epoch || (int64_t)index != l->group_index)
         sort_group(l, epoch, index);
-    return l->group[place % (uint64_t)size].id;
+    return l->group[place % size].id;
 }
 
 /* --- a step ---------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ static void permute_is_a_bijection_that_depends_on_key_and_stream(void **state)
             uint64_t j = rng_permute(7, n, n, i);
             assert_true(j < n);
             assert_int_equal(seen[j]++, 0);
+            assert_int_equal(rng_permute_inverse(7, n, n, j), i);
         }
     }
     int same_key = 0, same_stream = 0;
