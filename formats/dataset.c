@@ -244,6 +244,15 @@ ft_status dataset_plan_path(const char **out, struct arena *a, const char *dir, 
     return *out == NULL ? ft_fail_memory(err, strlen(dir), "a path") : FT_OK;
 }
 
+const char *dataset_plan_name(struct arena *a, const char *file)
+{
+    static const str prefix = {"train-", 6}, suffix = {".packs", 6};
+    str s = str_from(file);
+    if (!str_starts(s, prefix) || !str_ends(s, suffix) || s.len <= prefix.len + suffix.len)
+        return NULL;
+    return arena_cstr(a, str_sub(s, prefix.len, s.len - suffix.len));
+}
+
 static ft_status check_plan(const struct packs *p, const struct dataset *d, const char *path,
                             ft_error *err)
 {

@@ -71,6 +71,9 @@ const struct packs *dataset_plan(const struct dataset *d, enum dataset_split s);
 FT_NODISCARD ft_status dataset_plan_path(const char **out, struct arena *a, const char *dir,
                                          const char *name, ft_error *err);
 
+/* NAME of "train-NAME.packs", in the arena; NULL for other files, and on exhaustion. */
+const char *dataset_plan_name(struct arena *a, const char *file);
+
 /* Reads samples: decompresses a block, checks its XXH3 once, keeps the last few blocks. One reader
  * per thread. */
 struct dataset_reader;

@@ -2,17 +2,15 @@
  * ftprep stats: how long the samples are and what batches of them waste. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/file.h"
-#include "common/mem.h"
-#include "common/plot.h"
-#include "common/rng.h"
 #include "formats/json.h"
 #include "formats/manifest.h"
 #include "tools/commands.h"
+#include "tools/report.h"
+#include "tools/stats.h"
 
-enum { MAX_BARS = 24, MEGA_BATCHES = 50, BAR_COLUMNS = 48 };
+enum { BAR_COLUMNS = 48 };
 
 struct stats {
     const char *svg;
@@ -43,124 +41,25 @@ static const struct opt options[] = {
      .help = "print one JSON object"},
 };
 
-/* --- figures --------------------------------------------------------------------------------- */
-
-static const int percents[] = {1, 5, 25, 50, 75, 95, 99};
-
-struct source_sum {
-    uint64_t n_samples, n_tokens, n_trained;
-};
-
-struct split_stats {
-    const struct split_info *info;
-    uint32_t shortest;
-    uint32_t percentiles[ARRAY_LEN(percents)];
-    struct plot_bar bars[MAX_BARS];
-    size_t n_bars;
-    double waste_random, waste_grouped, waste_packed; /* share of positions that hold padding */
-    struct source_sum *sources;                       /* [n_sources] */
-};
-
-static int compare_lengths(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Padding when groups of `batch` neighbours are padded to their longest. */
-static double padding(const uint32_t *lengths, uint64_t n, uint64_t batch)
-{
-    uint64_t tokens = 0, room = 0;
-    for (uint64_t from = 0; from < n; from += batch) {
-        uint64_t to = FT_MIN(from + batch, n);
-        uint32_t longest = 0;
-        for (uint64_t i = from; i < to; i++) {
-            tokens += lengths[i];
-            longest = FT_MAX(longest, lengths[i]);
-        }
-        room += longest * (to - from);
-    }
-    return room == 0 ? 0 : 1 - (double)tokens / (double)room;
-}
-
-/* Length grouping as trainers do it: shuffled, then sorted inside stretches of 50 batches. */
-static double grouped_padding(uint32_t *shuffled, uint64_t n, uint64_t batch)
-{
-    uint64_t stretch = batch * MEGA_BATCHES;
-    for (uint64_t from = 0; from < n; from += stretch)
-        qsort(shuffled + from, FT_MIN(stretch, n - from), sizeof *shuffled, compare_lengths);
-    return padding(shuffled, n, batch);
-}
-
-/* Bars of a round width from the shortest to the longest. */
-static void fill_bars(struct split_stats *s, const uint32_t *sorted)
-{
-    uint64_t n = s->info->n_samples, width = 1, i = 0;
-    for (uint64_t unit = 1; s->info->longest / width >= MAX_BARS; unit *= 10)
-        for (uint64_t k = 1; k <= 5 && s->info->longest / width >= MAX_BARS; k = k == 1 ? 2 : k + 3)
-            width = unit * k;
-    uint64_t first = s->shortest / width;
-    s->n_bars = s->info->longest / width - first + 1;
-    for (size_t b = 0; b < s->n_bars; b++) {
-        uint64_t start = i, end = (first + b + 1) * width;
-        while (i < n && sorted[i] < end)
-            i++;
-        s->bars[b] = (struct plot_bar){(double)(end - width), (double)end, (double)(i - start)};
-    }
-}
-
-static void read_split(struct split_stats *s, uint32_t *lengths, const struct dataset *d,
-                       enum dataset_split split, size_t n_sources)
-{
-    for (uint64_t i = 0; i < s->info->n_samples; i++) {
-        struct sample_info e = dataset_sample_info(d, split, i);
-        lengths[i] = e.n_tokens;
-        if (e.source >= n_sources)
-            continue; /* damaged; `ftprep verify` reports it */
-        s->sources[e.source].n_samples++;
-        s->sources[e.source].n_tokens += e.n_tokens;
-        s->sources[e.source].n_trained += e.n_trained;
-    }
-}
-
-static void fill_figures(struct split_stats *s, uint32_t *lengths, uint32_t *shuffled,
-                         uint64_t batch)
-{
-    uint64_t n = s->info->n_samples;
-    for (uint64_t i = 0; i < n; i++)
-        shuffled[i] = lengths[rng_permute(0, 0, n, i)];
-    s->waste_random = padding(shuffled, n, batch);
-    s->waste_grouped = grouped_padding(shuffled, n, batch);
-    double room = (double)s->info->n_packs * s->info->pack_length;
-    s->waste_packed = room > 0 ? 1 - (double)s->info->n_tokens / room : 0;
-    qsort(lengths, n, sizeof *lengths, compare_lengths);
-    s->shortest = lengths[0];
-    for (size_t p = 0; p < ARRAY_LEN(percents); p++)
-        s->percentiles[p] = lengths[(n - 1) * (uint64_t)percents[p] / 100];
-    fill_bars(s, lengths);
-}
-
-static ft_status gather(struct split_stats *s, const struct dataset *d, enum dataset_split split,
-                        uint64_t batch, ft_error *err)
-{
-    size_t n_sources = dataset_manifest(d)->n_sources;
-    uint32_t *lengths = NULL, *shuffled = NULL;
-    ft_status st;
-    s->info = dataset_split(d, split);
-    FT_TRY(mem_new(&s->sources, n_sources, sizeof *s->sources, "sums over sources", err));
-    if (s->info->n_samples == 0)
-        return FT_OK;
-    FT_GOTO(mem_new(&lengths, s->info->n_samples, sizeof *lengths, "lengths", err));
-    FT_GOTO(mem_new(&shuffled, s->info->n_samples, sizeof *shuffled, "lengths", err));
-    read_split(s, lengths, d, split, n_sources);
-    fill_figures(s, lengths, shuffled, batch);
-out:
-    mem_free(lengths);
-    mem_free(shuffled);
-    return st;
-}
-
 /* --- output ---------------------------------------------------------------------------------- */
+
+/* One line per way to make batches, so that they can be compared. */
+static void put_padding(struct buf *out, const struct split_stats *s, int64_t batch)
+{
+    buf_printf(out,
+               "\n  padding in batches of %" PRId64 "\n"
+               "  %8.2f %%  random order\n"
+               "  %8.2f %%  grouped by length   (batch.mode grouped)\n",
+               batch, 100 * s->waste_random, 100 * s->waste_grouped);
+    for (size_t i = 0; i < s->n_plans; i++) {
+        const struct plan_sum *p = &s->plans[i];
+        buf_printf(out, "  %8.2f %%  %" PRIu32 " bins of %" PRIu32, 100 * p->waste, p->n_bins,
+                   p->length);
+        buf_printf(out, p->name == NULL ? "   (batch.mode packed)\n" : "   (data.plan %s)\n",
+                   p->name);
+    }
+    buf_byte(out, '\n');
+}
 
 static void put_split_text(struct buf *out, const struct dataset *d, const struct split_stats *s,
                            enum dataset_split split, int64_t batch)
@@ -177,15 +76,24 @@ static void put_split_text(struct buf *out, const struct dataset *d, const struc
                        s->sources[i].n_samples, s->sources[i].n_tokens, s->sources[i].n_trained,
                        m->sources[i].path);
     buf_printf(out, "\n  length: shortest %" PRIu32, s->shortest);
-    for (size_t p = 0; p < ARRAY_LEN(percents); p++)
-        buf_printf(out, ", %d %% %" PRIu32, percents[p], s->percentiles[p]);
+    for (int p = 0; p < STATS_PERCENTS; p++)
+        buf_printf(out, ", %d %% %" PRIu32, stats_percents[p], s->percentiles[p]);
     buf_printf(out, ", longest %" PRIu32 "\n\n", s->info->longest);
     plot_histogram_text(out, s->bars, s->n_bars, BAR_COLUMNS);
-    buf_printf(out,
-               "\n  padding: %.1f %% in random batches of %" PRId64
-               ", %.1f %% grouped by length, %.2f %% in %" PRIu64 " packs of %" PRIu32 "\n\n",
-               100 * s->waste_random, batch, 100 * s->waste_grouped, 100 * s->waste_packed,
-               s->info->n_packs, s->info->pack_length);
+    put_padding(out, s, batch);
+}
+
+static void put_plans_json(struct buf *out, const struct split_stats *s)
+{
+    const char *before = "";
+    for (size_t i = 0; i < s->n_plans; i++) {
+        if (s->plans[i].name == NULL)
+            continue;
+        buf_printf(
+            out, "%s\"%s\": {\"bins\": %" PRIu32 ", \"length\": %" PRIu32 ", \"padding\": %.6f}",
+            before, s->plans[i].name, s->plans[i].n_bins, s->plans[i].length, s->plans[i].waste);
+        before = ", ";
+    }
 }
 
 static void put_split_json(struct buf *out, const struct dataset *d, const struct split_stats *s,
@@ -197,14 +105,17 @@ static void put_split_json(struct buf *out, const struct dataset *d, const struc
                ", \"shortest\": %" PRIu32 ", \"longest\": %" PRIu32 ", \"percentiles\": {",
                split_names[split], s->info->n_samples, s->info->n_tokens, s->info->n_trained,
                s->shortest, s->info->longest);
-    for (size_t p = 0; p < ARRAY_LEN(percents); p++)
-        buf_printf(out, "%s\"%d\": %" PRIu32, p == 0 ? "" : ", ", percents[p], s->percentiles[p]);
-    buf_printf(out,
-               "}, \"padding\": {\"batch\": %" PRId64
-               ", \"random\": %.6f, \"grouped\": %.6f, \"packed\": %.6f}, \"packs\": %" PRIu64
-               ", \"pack_length\": %" PRIu32 ", \"sources\": [",
-               batch, s->waste_random, s->waste_grouped, s->waste_packed, s->info->n_packs,
-               s->info->pack_length);
+    for (int p = 0; p < STATS_PERCENTS; p++)
+        buf_printf(out, "%s\"%d\": %" PRIu32, p == 0 ? "" : ", ", stats_percents[p],
+                   s->percentiles[p]);
+    buf_printf(out, "}, \"padding\": {\"batch\": %" PRId64 ", \"random\": %.6f, \"grouped\": %.6f",
+               batch, s->waste_random, s->waste_grouped);
+    if (s->n_plans > 0 && s->plans[0].name == NULL)
+        buf_printf(out, ", \"packed\": %.6f", s->plans[0].waste);
+    buf_printf(out, "}, \"packs\": %" PRIu64 ", \"pack_length\": %" PRIu32 ", \"plans\": {",
+               s->info->n_packs, s->info->pack_length);
+    put_plans_json(out, s);
+    buf_cstr(out, "}, \"sources\": [");
     for (size_t i = 0; i < m->n_sources; i++) {
         buf_cstr(out, i == 0 ? "{\"path\": " : ", {\"path\": ");
         json_write_str(out, str_from(m->sources[i].path));
@@ -244,7 +155,13 @@ static void put_all(struct buf *out, const struct dataset *d, const struct split
             put_split_text(out, d, &stats[s], (enum dataset_split)s, o->batch);
         }
     }
-    buf_cstr(out, o->json ? "}\n" : "");
+    if (o->json) {
+        buf_printf(out, "%s\"report\": ", before);
+        report_json(out, dataset_manifest(d));
+        buf_cstr(out, "}\n");
+    } else {
+        report_text(out, dataset_manifest(d));
+    }
 }
 
 static ft_status run(void *values, int n_args, const char **args, ft_error *err)
@@ -257,7 +174,8 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     (void)n_args;
     FT_TRY(dataset_open(&d, args[0], err));
     for (int s = 0; s < SPLITS; s++)
-        FT_GOTO(gather(&stats[s], d, (enum dataset_split)s, (uint64_t)o->batch, err));
+        FT_GOTO(
+            stats_gather(&stats[s], d, args[0], (enum dataset_split)s, (uint64_t)o->batch, err));
     put_all(&out, d, stats, o);
     FT_GOTO(buf_status(&out, "the figures", err));
     printf("%.*s", STR_ARG(buf_view(&out)));
@@ -265,7 +183,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
         FT_GOTO(write_svg(o->svg, &stats[SPLIT_TRAIN], err));
 out:
     for (int s = 0; s < SPLITS; s++)
-        mem_free(stats[s].sources);
+        stats_free(&stats[s]);
     buf_free(&out);
     dataset_close(d);
     return st;
@@ -277,8 +195,8 @@ const struct command cmd_stats = {
     .usage = "DIR",
     .details =
         "Samples, tokens and trained tokens of each part and source, percentiles and a histogram\n"
-        "of lengths, and the share of padding in random batches, in batches grouped by length\n"
-        "and in the packs of the stored plan. Reads the index only, no sample.",
+        "of lengths, what became of every row, and the share of padding in random batches, in\n"
+        "batches grouped by length and in each pack plan, side by side. Reads the index only.",
     .examples = "  ftprep stats data/\n"
                 "  ftprep stats data/ --svg lengths.svg",
     .options = options,

@@ -158,17 +158,14 @@ out:
 
 ft_status verify_plans(const char *dir, ft_error *err)
 {
-    static const str prefix = {"train-", 6}, suffix = {".packs", 6};
     struct arena a = {0};
     const char **names;
     size_t n = 0;
     ft_status st = dir_list(&names, &n, &a, dir, err);
     for (size_t i = 0; i < n && st == FT_OK; i++) {
-        str file = str_from(names[i]);
-        if (!str_starts(file, prefix) || !str_ends(file, suffix) || file.len < 13)
-            continue;
-        const char *name = arena_cstr(&a, str_sub(file, prefix.len, file.len - suffix.len));
-        st = name == NULL ? ft_fail_memory(err, file.len, "a name") : verify_plan(dir, name, err);
+        const char *name = dataset_plan_name(&a, names[i]);
+        if (name != NULL)
+            st = verify_plan(dir, name, err);
     }
     arena_destroy(&a);
     return st;
