@@ -42,3 +42,18 @@ bool base64_decode(struct buf *out, str text)
     }
     return true;
 }
+
+void base64_write(struct buf *out, str bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t n = FT_MIN(bytes.len - i, (size_t)3);
+        uint32_t v = (uint32_t)(uint8_t)bytes.ptr[i] << 16;
+        v |= n > 1 ? (uint32_t)(uint8_t)bytes.ptr[i + 1] << 8 : 0;
+        v |= n > 2 ? (uint8_t)bytes.ptr[i + 2] : 0;
+        buf_byte(out, (uint8_t)digits[v >> 18]);
+        buf_byte(out, (uint8_t)digits[v >> 12 & 63]);
+        buf_byte(out, n > 1 ? (uint8_t)digits[v >> 6 & 63] : '=');
+        buf_byte(out, n > 2 ? (uint8_t)digits[v & 63] : '=');
+    }
+}

@@ -8,5 +8,7 @@
 /* Appends the bytes of text; false when it is not such text: another character (white space too),
  * wrong padding, bits that are not used but set. A failed append is latched in out. */
 FT_NODISCARD bool base64_decode(struct buf *out, str text);
+/* Appends bytes as base64, padded, on one line. */
+void base64_write(struct buf *out, str bytes);
 
 #endif

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "formats/tok/charsmap.h"
 #include "formats/tok/normalize_priv.h"
+#include "formats/tok/regex.h"
 #include "formats/tok/unicode.h"
 
 /* --- output -----------------------------------------------------------------------------------
@@ -154,49 +155,80 @@ static ft_status precompiled(bool *changed, struct normalize_pass *p)
     return FT_OK;
 }
 
+/* --- Replace with a regular expression --------------------------------------------------------
+ */
+
+static ft_status replace_matches(bool *changed, struct normalize_pass *p)
+{
+    struct regex_search search = {.regex = p->compiled, .text = p->in};
+    size_t done = 0, from, to;
+    bool found;
+    for (;;) {
+        FT_TRY(regex_next(&from, &to, &found, &search, p->err));
+        if (!found)
+            break;
+        FT_TRY(normalize_copy(p, done, from));
+        /* An empty match at the end stands behind the last byte. */
+        FT_TRY(normalize_put(p, p->step->content.ptr, p->step->content.len,
+                             FT_MIN(from, p->in.len - 1)));
+        done = to;
+        *changed = true;
+    }
+    return *changed ? normalize_copy(p, done, p->in.len) : FT_OK;
+}
+
 /* --- the list of steps ------------------------------------------------------------------------
  */
 
-static const struct {
-    const char *name;
-    ft_status (*apply)(bool *changed, struct normalize_pass *p);
-} kinds[NORMALIZE_KINDS] = {
-    [NORMALIZE_PREPEND] = {"Prepend", prepend},
-    [NORMALIZE_REPLACE] = {"Replace", replace},
-    [NORMALIZE_REGEX] = {"Replace with a regular expression", NULL},
-    [NORMALIZE_STRIP] = {"Strip", strip},
-    [NORMALIZE_NFC] = {"NFC", normalize_form},
-    [NORMALIZE_NFD] = {"NFD", normalize_form},
-    [NORMALIZE_NFKC] = {"NFKC", normalize_form},
-    [NORMALIZE_NFKD] = {"NFKD", normalize_form},
-    [NORMALIZE_LOWERCASE] = {"Lowercase", normalize_lowercase},
-    [NORMALIZE_STRIP_ACCENTS] = {"StripAccents", normalize_strip_accents},
-    [NORMALIZE_PRECOMPILED] = {"Precompiled", precompiled},
+static ft_status (*const kinds[NORMALIZE_KINDS])(bool *changed, struct normalize_pass *p) = {
+    [NORMALIZE_PREPEND] = prepend,
+    [NORMALIZE_REPLACE] = replace,
+    [NORMALIZE_REGEX] = replace_matches,
+    [NORMALIZE_STRIP] = strip,
+    [NORMALIZE_NFC] = normalize_form,
+    [NORMALIZE_NFD] = normalize_form,
+    [NORMALIZE_NFKC] = normalize_form,
+    [NORMALIZE_NFKD] = normalize_form,
+    [NORMALIZE_LOWERCASE] = normalize_lowercase,
+    [NORMALIZE_STRIP_ACCENTS] = normalize_strip_accents,
+    [NORMALIZE_PRECOMPILED] = precompiled,
 };
+
+static ft_status compile(void **out, const struct normalize_step *step, ft_error *err)
+{
+    struct regex *regex;
+    if (step->kind == NORMALIZE_PRECOMPILED)
+        return compile_precompiled(out, step, err);
+    if (step->kind != NORMALIZE_REGEX)
+        return FT_OK;
+    if (regex_create(&regex, step->pattern, REGEX_ONIGURUMA, err) != FT_OK)
+        return ft_wrap(err, "the normalizer Replace");
+    *out = regex;
+    return FT_OK;
+}
 
 ft_status normalizer_init(struct normalizer *out, const struct normalize_step *steps, size_t n,
                           ft_error *err)
 {
     *out = (struct normalizer){.steps = steps, .n = n};
     for (size_t i = 0; i < n; i++) {
-        if (kinds[steps[i].kind].apply == NULL)
-            return ft_fail(err, FT_EFORMAT, "the normalizer %s is not supported",
-                           kinds[steps[i].kind].name);
         if (steps[i].kind == NORMALIZE_REPLACE && steps[i].pattern.len == 0)
             return ft_fail(err, FT_EFORMAT, "the normalizer Replace needs a pattern");
     }
     FT_TRY(mem_new(&out->compiled, n, sizeof *out->compiled, "a normalizer", err));
     for (size_t i = 0; i < n; i++)
-        if (steps[i].kind == NORMALIZE_PRECOMPILED)
-            FT_TRY(compile_precompiled(&out->compiled[i], &steps[i], err));
+        FT_TRY(compile(&out->compiled[i], &steps[i], err));
     return FT_OK;
 }
 
 void normalizer_destroy(struct normalizer *n)
 {
-    for (size_t i = 0; i < n->n && n->compiled != NULL; i++)
+    for (size_t i = 0; i < n->n && n->compiled != NULL; i++) {
         if (n->steps[i].kind == NORMALIZE_PRECOMPILED)
             destroy_precompiled(n->compiled[i]);
+        else if (n->steps[i].kind == NORMALIZE_REGEX)
+            regex_destroy(n->compiled[i]);
+    }
     mem_free(n->compiled);
     *n = (struct normalizer){0};
 }
@@ -228,7 +260,7 @@ ft_status normalize(const struct normalize_text **out, struct normalize_work *w,
         p.out = &w->texts[now == &w->texts[0]];
         p.out->n = 0;
         p.out->want_origin = want_origin;
-        FT_TRY(kinds[p.step->kind].apply(&changed, &p));
+        FT_TRY(kinds[p.step->kind](&changed, &p));
         if (changed)
             now = p.out;
     }

@@ -20,17 +20,25 @@ static void hash_u32(struct hasher *h, uint32_t v)
     hasher_update(h, bytes, sizeof bytes);
 }
 
+/* Whether it decides ids that the model knows the piece. Byte-level pieces are reached by merges
+ * alone, those of characters by these and by their characters. */
+static bool is_looked_up(const struct tok *t, int32_t id)
+{
+    size_t length = 0;
+    if (t->model.kind == MODEL_UNIGRAM || (t->model.flags & MODEL_IGNORE_MERGES))
+        return true;
+    if (t->model.kind == MODEL_BPE_CHARS && t->pieces[id].len > 0)
+        str_utf8_next(t->pieces[id], &length);
+    return length > 0 && length == t->pieces[id].len;
+}
+
 static void hash_vocabulary(struct hasher *h, const struct tok *t)
 {
-    /* Byte-level pieces of text are never looked up as a whole: which ids the model knows shows in
-     * byte symbols and merges. */
-    bool known = t->model.kind != MODEL_BPE_BYTES || (t->model.flags & MODEL_IGNORE_MERGES);
     for (int32_t id = 0; id < t->n_vocab; id++) {
         if (t->pieces[id].ptr == NULL)
             continue;
         hash_u32(h, (uint32_t)id);
-        if (known)
-            hash_u32(h, t->in_model[id]);
+        hash_u32(h, is_looked_up(t, id) ? t->in_model[id] : 2u);
         hasher_field(h, t->pieces[id]);
         if (t->scores != NULL)
             hasher_update(h, &t->scores[id], sizeof t->scores[id]);

@@ -23,6 +23,10 @@ enum {
     TOK_MAX_TEMPLATE_BYTES = 1 << 20 /* of a chat template */
 };
 
+/* The pattern of PRETOK_BYTE_LEVEL. */
+#define TOK_GPT2_PATTERN                                                                           \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
 /* What is put in front of a piece of text before the model sees it, besides normalizers. */
 enum tok_lead {
     TOK_LEAD_NONE,

@@ -165,9 +165,6 @@ static ft_status read_normalizer(struct reader *r, const json *c, const char *pa
 /* --- pre_tokenizer ----------------------------------------------------------------------------
  */
 
-static const char GPT2_PATTERN[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
 static ft_status read_behavior(enum pretok_behavior *out, struct reader *r, const json *c,
                                const char *path)
 {
@@ -210,7 +207,7 @@ static ft_status read_split(struct reader *r, const json *c, const char *path)
     if (!regex && str_is(stage.pattern, " ") && !stage.invert &&
         tok_steps_leave_no_space(&r->b->tok->steps))
         return FT_OK;
-    if (regex && str_is(stage.pattern, GPT2_PATTERN) && !stage.invert &&
+    if (regex && str_is(stage.pattern, TOK_GPT2_PATTERN) && !stage.invert &&
         stage.behavior == PRETOK_ISOLATED)
         return add_gpt2(r);
     return tok_builder_stage(r->b, stage, r->err);
