@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds data sets with ftprep for every template of XTuner and compares ids, labels and drops with
 XTuner 0.2.0 itself, over varied conversations (xtuner_case.py) and, for some of them, cut at every
-length. Prints how many samples were compared; the first difference ends it.
+border of what is trained, one token before and one behind it. Prints how many samples were compared; the first difference ends it.
 
 usage: python3 tests/reference/check_xtuner.py --json tokenizer.json [--tokenizer PATH]
-           [--class Qwen2TokenizerFast] [--bos TEXT] [--eos TEXT] [--seed 1] [--random 300] [--cut 12]
+           [--class Qwen2TokenizerFast] [--bos TEXT] [--eos TEXT] [--seed 1] [--random 300] [--cut 6]
            [--templates a,b] [--specials TEXT,...] [--ftprep build/release/ftprep]
 environment: tests/golden/xtuner/README.md. --json is what transformers reads (a
 SentencePiece model with --class LlamaTokenizer), --tokenizer (the directory of the tokenizer.json, or the model, by
@@ -55,6 +55,11 @@ def compare(args, template, rows, max_length, directory, expected):
     return len(rows)
 
 
+def borders(ids, mask):
+    """Where something starts or ends to be trained, and the end: cuts there tell off-by-one errors."""
+    return [i for i in range(1, len(ids)) if mask[i] != mask[i - 1]] + [len(ids)]
+
+
 def process(template, rows, tokenizer, max_length):
     """The same rows through datasets: the kept ones, in order."""
     from datasets import Dataset
@@ -77,7 +82,7 @@ def main():
     p.add_argument("--eos")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--random", type=int, default=300)
-    p.add_argument("--cut", type=int, default=12)
+    p.add_argument("--cut", type=int, default=6)
     p.add_argument("--specials", help="special tokens, by commas, to spell in messages; built with parse")
     p.add_argument("--templates")
     p.add_argument("--process", action="store_true")
@@ -98,8 +103,8 @@ def main():
             n += compare(args, name, rows, 1 << 20, d, expected)
             short = [r for r, e in zip(rows, expected) if e is not None and len(e[0]) <= 90]
             some = short[k % 7::max(1, len(short) // args.cut)][:args.cut] if args.cut else []
-            longest = max((len(encode(name, r, tokenizer, 1 << 20)[0]) for r in some), default=0)
-            for length in range(2, longest + 1):
+            lengths = {at + k for r in some for at in borders(*encode(name, r, tokenizer, 1 << 20)) for k in (-1, 0, 1)}
+            for length in sorted(n for n in lengths if n >= 2):
                 n_cut += compare(args, name, some, length, d, [encode(name, r, tokenizer, length) for r in some])
             if args.process:
                 kept = [e for e in expected if e is not None]

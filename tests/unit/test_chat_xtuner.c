@@ -264,7 +264,10 @@ static void a_prompt_ends_where_the_answer_starts(void **state)
     for (size_t i = 0; i < chat_known_count(); i++) {
         struct chat_template *t;
         struct tok_ids prompt = {0};
+        struct buf strings = {0};
         const char *name = chat_known_name(i);
+        if (!chat_known_strings(&strings, i))
+            continue; /* the tokenizer carries no template */
         bool no_system = strcmp(name, "minicpm") == 0 || strcmp(name, "plain") == 0;
         ASSERT_OK(chat_template_open(&t, name, f->tok, &err));
         struct chat_conversation c = {.messages = m + no_system, .n = 4 - no_system};
@@ -277,6 +280,7 @@ static void a_prompt_ends_where_the_answer_starts(void **state)
         assert_memory_equal(prompt.ids, f->ids.ids, prompt.n * sizeof *prompt.ids);
         assert_int_equal(f->mask.data[prompt.n], 1);
         tok_ids_free(&prompt);
+        buf_free(&strings);
         chat_template_close(t);
     }
 }
