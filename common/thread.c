@@ -4,22 +4,39 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "common/cpu.h"
 #include "common/mem.h"
 
+/* Loops often follow each other within microseconds, while waking a thread takes tens of them where
+ * its processor has gone idle. So both sides look again this often, about 20 us, before they
+ * sleep; not when there are more threads than processors. */
+enum { SPINS = 300 };
+
+/* A call is open until its tasks are handed out. A worker that wakes up later does not take part,
+ * so nobody waits for a thread that is asleep or without a processor. */
 struct pool {
     pthread_mutex_t lock;
     pthread_cond_t start, done;
     pthread_t *threads;
     int n_threads; /* including the caller */
-    int n_started;
-    uint64_t generation; /* counts pool_run calls; a change wakes the workers */
-    int n_busy;
-    bool stop;
+    int n_started, spins;
+    atomic_uint generation; /* counts pool_run calls and the stop; a change wakes the workers */
+    atomic_int n_active;    /* workers taking part; grows only under the lock and while open */
+    bool open, stop;
     void (*fn)(void *ctx, int task);
     void *ctx;
     int n_tasks;
     atomic_int next_task;
 };
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 static void run_tasks(struct pool *p)
 {
@@ -31,25 +48,69 @@ static void run_tasks(struct pool *p)
     }
 }
 
+/* Returns with the lock held. */
+static void wait_for_call(struct pool *p, unsigned seen)
+{
+    for (int i = 0; i < p->spins && atomic_load(&p->generation) == seen; i++)
+        relax();
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load(&p->generation) == seen)
+        pthread_cond_wait(&p->start, &p->lock);
+}
+
+static void leave(struct pool *p)
+{
+    if (atomic_fetch_sub(&p->n_active, 1) > 1)
+        return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_signal(&p->done);
+    pthread_mutex_unlock(&p->lock);
+}
+
 static void *worker_main(void *arg)
 {
     struct pool *p = arg;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&p->lock);
+    unsigned seen = 0;
     for (;;) {
-        while (p->generation == seen && !p->stop)
-            pthread_cond_wait(&p->start, &p->lock);
-        if (p->stop)
-            break;
-        seen = p->generation;
+        wait_for_call(p, seen);
+        bool open = p->open, stop = p->stop;
+        seen = atomic_load(&p->generation);
+        if (open)
+            atomic_fetch_add(&p->n_active, 1);
         pthread_mutex_unlock(&p->lock);
-        run_tasks(p);
-        pthread_mutex_lock(&p->lock);
-        if (--p->n_busy == 0)
-            pthread_cond_signal(&p->done);
+        if (stop)
+            return NULL;
+        if (open) {
+            run_tasks(p);
+            leave(p);
+        }
     }
+}
+
+static void open_call(struct pool *p, int n_tasks, void (*fn)(void *ctx, int task), void *ctx)
+{
+    pthread_mutex_lock(&p->lock);
+    p->fn = fn;
+    p->ctx = ctx;
+    p->n_tasks = n_tasks;
+    p->open = true;
+    atomic_store(&p->next_task, 0);
+    atomic_fetch_add(&p->generation, 1);
+    pthread_cond_broadcast(&p->start);
     pthread_mutex_unlock(&p->lock);
-    return NULL;
+}
+
+static void close_call(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->open = false;
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->spins && atomic_load(&p->n_active) > 0; i++)
+        relax();
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load(&p->n_active) > 0)
+        pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
 ft_status pool_create(struct pool **out, int n_threads, ft_error *err)
@@ -62,6 +123,7 @@ ft_status pool_create(struct pool **out, int n_threads, ft_error *err)
     pthread_cond_init(&p->start, NULL);
     pthread_cond_init(&p->done, NULL);
     p->n_threads = n_threads;
+    p->spins = n_threads <= cpu_count() ? SPINS : 0;
     ft_status st = mem_new(&p->threads, (size_t)n_threads, sizeof *p->threads, "threads", err);
     while (st == FT_OK && p->n_started < n_threads - 1) {
         int e = pthread_create(&p->threads[p->n_started], NULL, worker_main, p);
@@ -84,6 +146,7 @@ void pool_destroy(struct pool *p)
         return;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
+    atomic_fetch_add(&p->generation, 1);
     pthread_cond_broadcast(&p->start);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->n_started; i++)
@@ -107,20 +170,9 @@ void pool_run(struct pool *p, int n_tasks, void (*fn)(void *ctx, int task), void
             fn(ctx, i);
         return;
     }
-    pthread_mutex_lock(&p->lock);
-    p->fn = fn;
-    p->ctx = ctx;
-    p->n_tasks = n_tasks;
-    atomic_store_explicit(&p->next_task, 0, memory_order_relaxed);
-    p->n_busy = p->n_started;
-    p->generation++;
-    pthread_cond_broadcast(&p->start);
-    pthread_mutex_unlock(&p->lock);
+    open_call(p, n_tasks, fn, ctx);
     run_tasks(p);
-    pthread_mutex_lock(&p->lock);
-    while (p->n_busy > 0)
-        pthread_cond_wait(&p->done, &p->lock);
-    pthread_mutex_unlock(&p->lock);
+    close_call(p);
 }
 
 struct range_job {
