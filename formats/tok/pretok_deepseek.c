@@ -169,7 +169,8 @@ static size_t match(struct pretok_scan *s, size_t at)
 
 size_t pretok_deepseek(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
 {
-    for (size_t i = 0; i < STAGES && scan->stage_ends[0] == 0; i++)
+    bool begun = scan->stage_ends[STAGE_LINES] != 0;
+    for (size_t i = 0; i < STAGES && !begun; i++)
         scan->stage_ends[i] = scan->at;
     return walk_batch(scan, ends, match);
 }
