@@ -19,7 +19,7 @@ static const struct chat_known others[] = {
     {CHAT_JINJA "-content", NULL, &chat_jinja, "content"},
 };
 
-/* --- finding and making ---------------------------------------------------------------------- */
+/* --- finding and making ----------------------------------------------------------------------- */
 
 #define AUTOMATIC "auto"
 
@@ -206,7 +206,7 @@ str chat_template_source(const struct chat_template *t)
     return t->source;
 }
 
-/* --- what ends a turn ------------------------------------------------------------------------ */
+/* --- what ends a turn ------------------------------------------------------------------------- */
 
 ft_status chat_reserve_stops(struct chat_template *t, size_t n, ft_error *err)
 {
@@ -248,7 +248,7 @@ size_t chat_stop_words(const struct chat_template *t, const str **words)
     return t->n_stop_words;
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void chat_text_free(struct chat_text *t)
 {
@@ -338,7 +338,7 @@ bool chat_is_trained(const struct chat_message *m)
     return m->loss == CHAT_LOSS_ON || (m->loss == CHAT_LOSS_DEFAULT && m->role == CHAT_ASSISTANT);
 }
 
-/* --- rendering ------------------------------------------------------------------------------- */
+/* --- rendering -------------------------------------------------------------------------------- */
 
 /* null and [] are as good as absent. */
 static bool is_set(const json *v)
@@ -400,7 +400,7 @@ ft_status chat_render(struct chat_text *out, const struct chat_template *t,
     return buf_status(&out->text, "a conversation", err);
 }
 
-/* --- encoding -------------------------------------------------------------------------------- */
+/* --- encoding --------------------------------------------------------------------------------- */
 
 /* An encoding under way. */
 struct job {

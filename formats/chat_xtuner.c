@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- strings with places to fill in ------------------------------------------------------------
- */
+/* --- strings with places to fill in ----------------------------------------------------------- */
 
 enum place { PLACE_NONE, PLACE_INPUT, PLACE_SYSTEM, PLACE_ROUND };
 static const char *const place_names[] = {"", "{input}", "{system}", "{round}"};
@@ -83,8 +82,7 @@ static ft_status parse_format(struct format *out, struct arena *arena, const cha
     return FT_OK;
 }
 
-/* --- templates ---------------------------------------------------------------------------------
- */
+/* --- templates -------------------------------------------------------------------------------- */
 
 struct xtuner {
     struct format system, instruction; /* system.n == 0: there can be no system message */
@@ -144,8 +142,7 @@ static ft_status compile(struct chat_template *t, const struct xtuner_strings *s
     return add_stops(t, s, err);
 }
 
-/* --- users' files ------------------------------------------------------------------------------
- */
+/* --- users' files ----------------------------------------------------------------------------- */
 
 static const char *const keys[] = {"SYSTEM",        "INSTRUCTION", "SUFFIX",
                                    "SUFFIX_AS_EOS", "SEP",         "STOP_WORDS"};
@@ -270,8 +267,7 @@ void xtuner_write_json(struct buf *out, const struct xtuner_strings *s)
     buf_cstr(out, "]\n}\n");
 }
 
-/* --- rendering ---------------------------------------------------------------------------------
- */
+/* --- rendering -------------------------------------------------------------------------------- */
 
 /* A conversation on its way into turns. */
 struct fold {

@@ -6,6 +6,12 @@
 
 #include "tools/source.h"
 
+/* The key that tells a shape. */
+const char *source_telling_key(const struct row_shape *s);
+/* The one shape of the table whose key the row has. */
+FT_NODISCARD ft_status source_tell_shape(const struct row_shape **out, const json *row,
+                                         ft_error *err);
+
 /* Readers append to out. path names the list in messages. */
 FT_NODISCARD ft_status source_read_messages(struct conversation *out, const char *path,
                                             const json *list, ft_error *err);

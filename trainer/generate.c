@@ -5,7 +5,7 @@
 
 #include "common/clock.h"
 
-/* --- prompts --------------------------------------------------------------------------------- */
+/* --- prompts ---------------------------------------------------------------------------------- */
 
 static ft_status encode_chat(struct tok_ids *out, struct tok_encoder *e,
                              const struct chat_template *t, const char *system, str prompt,
@@ -40,7 +40,7 @@ ft_status generate_encode(struct tok_ids *out, struct tok_encoder *e, const stru
     return tok_encode(e, out, prompt, TOK_SPECIALS_PARSE, err);
 }
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* Bytes at the end of s that may be the start of a character whose rest is still to come. */
 static size_t open_tail(str s)
@@ -105,7 +105,7 @@ void generate_take_text(struct buf *out, struct buf *pending, size_t keep, bool 
     pending->len = tail;
 }
 
-/* --- answers --------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static bool is_stop(const struct generate_options *o, int32_t id)
 {
