@@ -10,6 +10,7 @@ CC      ?= cc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+OBJCOPY ?= objcopy
 ifeq ($(config),fuzz)
 CC := clang
 endif
@@ -78,7 +79,32 @@ endif
 .SECONDARY:
 .PHONY: all help clean
 
-all: $(B)/ftprep $(B)/fttrain ## build both programs
+all: $(B)/ftprep $(B)/fttrain lib ## build both programs and libftok
+
+# libftok is formats/tok/ftok.c and what it needs of common/ and formats/. In the shared library only
+# its own names are visible; in the static one the others are made local, so that they cannot clash
+# with a program's.
+SONAME := libftok.so.0
+FTOK   := $(call obj,formats/tok/ftok.c)
+$(LIB_OBJ): CFLAGS += -fPIC -fvisibility=hidden
+.PHONY: lib
+lib: $(B)/libftok.so $(B)/libftok.a
+
+$(B)/libparts.a: $(LIB_OBJ)
+	@rm -f $@
+	$(q)$(AR) rcs $@ $^
+
+$(B)/libftok.so: $(FTOK) $(B)/libparts.a
+	$(call say,LD,$@)
+	$(q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--as-needed -o $(B)/$(SONAME) $^ $(LDLIBS)
+	$(q)ln -sf $(SONAME) $@
+
+$(B)/libftok.a: $(FTOK) $(B)/libparts.a
+	$(call say,AR,$@)
+	$(q)$(CC) -r -nostdlib -o $(B)/libftok.o $^
+	$(q)$(OBJCOPY) --localize-hidden $(B)/libftok.o
+	@rm -f $@
+	$(q)$(AR) rcs $@ $(B)/libftok.o
 
 $(B)/ftprep: $(call obj,tools/ftprep.c) $(TOOLS_OBJ) $(LIB_OBJ)
 	$(call say,LD,$@)
@@ -164,10 +190,20 @@ format: ## reformat the sources
 BINDIR := $(DESTDIR)$(PREFIX)/bin
 MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOCDIR := $(DESTDIR)$(PREFIX)/share/doc/ftprep
+LIBDIR := $(DESTDIR)$(PREFIX)/lib
+INCDIR := $(DESTDIR)$(PREFIX)/include
 
 install: all ## install to PREFIX (default /usr/local), under DESTDIR if given
 	install -d "$(BINDIR)" "$(MANDIR)" "$(DOCDIR)/docs/formats" "$(DOCDIR)/data-samples"
 	install -m 755 $(B)/ftprep $(B)/fttrain "$(BINDIR)"
+	install -d "$(LIBDIR)/pkgconfig" "$(INCDIR)"
+	install -m 644 formats/tok/ftok.h "$(INCDIR)"
+	install -m 644 $(B)/libftok.a "$(LIBDIR)"
+	install -m 755 $(B)/$(SONAME) "$(LIBDIR)"
+	ln -sf $(SONAME) "$(LIBDIR)/libftok.so"
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: ftok' \
+	    'Description: exact and fast tokenizers' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
+	    'Libs: -L$${libdir} -lftok' 'Libs.private: $(LDLIBS) -pthread' > "$(LIBDIR)/pkgconfig/ftok.pc"
 	install -m 644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE "$(DOCDIR)"
 	install -m 644 docs/*.md "$(DOCDIR)/docs"
 	install -m 644 docs/formats/*.md "$(DOCDIR)/docs/formats"
@@ -180,6 +216,7 @@ install: all ## install to PREFIX (default /usr/local), under DESTDIR if given
 
 uninstall: ## remove what install put there
 	rm -rf "$(BINDIR)/ftprep" "$(BINDIR)/fttrain" "$(DOCDIR)" "$(MANDIR)"/ftprep*.1 "$(MANDIR)"/fttrain*.1
+	rm -f "$(INCDIR)/ftok.h" "$(LIBDIR)"/libftok.a "$(LIBDIR)"/libftok.so* "$(LIBDIR)/pkgconfig/ftok.pc"
 
 clean: ## remove everything that was built
 	rm -rf build

@@ -74,7 +74,7 @@ if [ "$tier" = all ]; then
     done
     [ ! -x tests/fault_sweep.sh ] || suite faults tests/fault_sweep.sh build/asan
     suite build/tsan "${build[@]}" config=tsan tests
-    unit tsan build/tsan build/tsan/tests/unit/test_{thread,pipeline,quantize,train,model} \
+    unit tsan build/tsan build/tsan/tests/unit/test_{thread,pipeline,quantize,train,model,ftok} \
         build/tsan/tests/ops/test_{attention,linear,lora}
     for f in tests/train/*.bats; do
         suite "train/$(basename "$f" .bats)" bats --tap "$f"

@@ -14,7 +14,7 @@ case $task in
     build) wanted=$build ;;
     model) wanted="python3 python3-pip" ;;
     check)
-        wanted="$build python3 python3-pip libcmocka-dev bats clang clang-format"
+        wanted="$build python3 python3-pip libcmocka-dev bats clang clang-format pkg-config"
         wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
         ;;
     fuzz) wanted="$build clang libclang-rt-14-dev" ;;
@@ -53,7 +53,7 @@ EOF
 present() {
     owned "$1" && return
     case $1 in
-        gcc | make | python3 | bats | clang | clang-format) runs "$1" ;;
+        gcc | make | python3 | bats | clang | clang-format | pkg-config) runs "$1" ;;
         gcc-aarch64-linux-gnu) runs aarch64-linux-gnu-gcc ;;
         python3-pip) python3 -m pip --version > /dev/null 2>&1 ;;
         libc6-dev) links stdio.h -lm ;;
