@@ -4,18 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "formats/dataset.h"
 #include "formats/json.h"
 #include "formats/tok/tok.h"
 #include "tools/commands.h"
+#include "tools/inspect_html.h"
+#include "tools/visible.h"
 
-enum { DEFAULT_LIMIT = 10, SPLIT_ALL = 0 };
+enum { DEFAULT_LIMIT = 10, HTML_LIMIT = 200, HTML_BATCH = 8, SPLIT_ALL = 0 };
 
 struct inspect {
     int split; /* 0 = all, else enum dataset_split + 1 */
-    const char *rows;
+    const char *rows, *html;
     int64_t limit;
     bool json;
 };
@@ -40,7 +43,12 @@ static const struct opt options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e15,
-     .help = "show at most N samples (10 unless --rows or --json is given)"},
+     .help = "show at most N samples; unless --rows or --json is given 10, in a page 200"},
+    {.name = "html",
+     .type = OPT_STRING,
+     .offset = FIELD(html),
+     .metavar = "FILE",
+     .help = "write one page for a browser instead, with the figures of the data set"},
     {.name = "json",
      .type = OPT_BOOL,
      .offset = FIELD(json),
@@ -57,7 +65,9 @@ struct view {
     uint8_t *mask; /* both [longest of the split] */
     bool json, color;
     uint64_t from, to, left; /* range of samples, and how many may still be shown */
+    uint64_t n_shown;
     struct buf out;
+    struct file_writer *page; /* NULL = no HTML */
 };
 
 /* --- one sample ------------------------------------------------------------------------------ */
@@ -77,34 +87,6 @@ static void put_json(struct buf *out, const struct view *v, enum dataset_split s
     buf_cstr(out, "], \"images\": []}\n");
 }
 
-/* Bytes of the character that s starts with when it may be shown as it is, else 0. */
-static size_t visible_bytes(str s)
-{
-    unsigned char c = (unsigned char)s.ptr[0];
-    str window = str_sub(s, 0, FT_MIN(s.len, (size_t)4));
-    size_t n;
-    if (c < 0x80)
-        return c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7F);
-    if (str_utf8_invalid_at(window) == 0)
-        return 0;
-    str_utf8_next(window, &n);
-    return c == 0xC2 && (unsigned char)s.ptr[1] < 0xA0 ? 0
-                                                       : n; /* C1 controls steer terminals too */
-}
-
-/* What is no character or steers a terminal appears as an escape. */
-static void put_visible(struct buf *out, str s)
-{
-    while (s.len > 0) {
-        size_t n = visible_bytes(s);
-        if (n == 0)
-            buf_printf(out, "\\x%02x", (unsigned char)s.ptr[0]);
-        else
-            buf_append(out, s.ptr, n);
-        s = str_sub(s, FT_MAX(n, (size_t)1), s.len);
-    }
-}
-
 static void put_text(struct buf *out, struct view *v, const struct sample_info *e)
 {
     struct buf piece = {0};
@@ -116,7 +98,7 @@ static void put_text(struct buf *out, struct view *v, const struct sample_info *
         tok_decode(v->tok, &piece, v->tokens + start, i - start, false);
         bool trained = v->mask[start] != 0;
         buf_cstr(out, !trained ? "" : v->color ? "\033[32m" : "\u27E6");
-        put_visible(out, buf_view(&piece));
+        visible_text(out, buf_view(&piece));
         buf_cstr(out, !trained ? "" : v->color ? "\033[0m" : "\u27E7");
         out->failed |= piece.failed;
     }
@@ -135,17 +117,30 @@ static void put_sample(struct buf *out, struct view *v, enum dataset_split s, ui
     buf_cstr(out, "\n\n");
 }
 
+static void put_html(struct buf *out, const struct view *v, enum dataset_split s, uint64_t i,
+                     const struct sample_info *e)
+{
+    const struct inspect_sample sample = {
+        s, i, *e, dataset_source_path(v->dataset, e->source), v->tokens, v->mask};
+    inspect_html_sample(out, &sample, v->tok);
+}
+
 static ft_status show_sample(struct view *v, enum dataset_split s, uint64_t i, ft_error *err)
 {
     struct sample_info e = dataset_sample_info(v->dataset, s, i);
     FT_TRY(dataset_read(v->reader, s, i, v->tokens, v->mask, err));
     buf_clear(&v->out);
-    if (v->json)
+    if (v->page != NULL)
+        put_html(&v->out, v, s, i, &e);
+    else if (v->json)
         put_json(&v->out, v, s, &e);
     else
         put_sample(&v->out, v, s, i, &e);
     FT_TRY(buf_status(&v->out, "a sample", err));
-    if (fwrite(v->out.data, 1, v->out.len, stdout) != v->out.len)
+    v->n_shown++;
+    if (v->page != NULL)
+        file_write(v->page, v->out.data, v->out.len);
+    else if (fwrite(v->out.data, 1, v->out.len, stdout) != v->out.len)
         return ft_fail_errno(err, "cannot write to standard output");
     return FT_OK;
 }
@@ -167,7 +162,9 @@ static ft_status choose_range(struct view *v, const struct inspect *o, ft_error 
 {
     v->from = 0;
     v->to = UINT64_MAX;
-    v->left = o->json || o->rows != NULL ? UINT64_MAX : DEFAULT_LIMIT;
+    v->left = o->json || o->rows != NULL ? UINT64_MAX
+              : o->html != NULL          ? HTML_LIMIT
+                                         : DEFAULT_LIMIT;
     if (o->limit > 0)
         v->left = (uint64_t)o->limit;
     if (o->rows == NULL)
@@ -210,7 +207,7 @@ static ft_status show_split(struct view *v, enum dataset_split s, ft_error *err)
     FT_GOTO(mem_new(&v->mask, info->longest, sizeof *v->mask, "a sample", err));
     for (; i < to && v->left > 0; i++, v->left--)
         FT_GOTO(show_sample(v, s, i, err));
-    if (i < to && !v->json)
+    if (i < to && !v->json && v->page == NULL)
         log_info("%" PRIu64 " more %s sample%s; --rows A:B or --limit N shows more", to - i,
                  split_names[s], to - i == 1 ? "" : "s");
 out:
@@ -218,6 +215,47 @@ out:
     mem_free(v->mask);
     v->tokens = NULL;
     v->mask = NULL;
+    return st;
+}
+
+static ft_status show_splits(struct view *v, const struct inspect *o, ft_error *err)
+{
+    for (enum dataset_split s = 0; s < SPLITS; s++)
+        if (is_shown(o, s))
+            FT_TRY(show_split(v, s, err));
+    return FT_OK;
+}
+
+/* --- the page -------------------------------------------------------------------------------- */
+
+/* Appends what put_.. left in v->out. */
+static ft_status write_part(struct view *v, ft_error *err)
+{
+    FT_TRY(buf_status(&v->out, "the page", err));
+    file_write(v->page, v->out.data, v->out.len);
+    buf_clear(&v->out);
+    return FT_OK;
+}
+
+static ft_status write_page(struct view *v, const struct inspect *o, const char *dir, ft_error *err)
+{
+    struct file_writer page;
+    uint64_t n_samples = dataset_split(v->dataset, SPLIT_TRAIN)->n_samples +
+                         dataset_split(v->dataset, SPLIT_EVAL)->n_samples;
+    ft_status st;
+    FT_TRY(file_writer_open(&page, o->html, err));
+    v->page = &page;
+    FT_GOTO(inspect_html_head(&v->out, v->dataset, dir, HTML_BATCH, err));
+    FT_GOTO(write_part(v, err));
+    FT_GOTO(show_splits(v, o, err));
+    buf_clear(&v->out);
+    inspect_html_tail(&v->out, v->n_shown, n_samples);
+    FT_GOTO(write_part(v, err));
+    v->page = NULL;
+    return file_writer_commit(&page, err);
+out:
+    file_writer_abort(&page);
+    v->page = NULL;
     return st;
 }
 
@@ -229,6 +267,8 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     struct tok *tok = NULL;
     ft_status st;
     (void)n_args;
+    if (o->json && o->html != NULL)
+        return ft_fail(err, FT_EUSAGE, "--json and --html exclude each other");
     FT_GOTO(choose_range(&v, o, err));
     FT_GOTO(dataset_open(&d, args[0], err));
     FT_GOTO(dataset_reader_create(&v.reader, d, err));
@@ -237,9 +277,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     v.dataset = d;
     v.tok = tok;
     FT_GOTO(check_range(&v, o, err));
-    for (enum dataset_split s = 0; s < SPLITS; s++)
-        if (is_shown(o, s))
-            FT_GOTO(show_split(&v, s, err));
+    FT_GOTO(o->html != NULL ? write_page(&v, o, args[0], err) : show_splits(&v, o, err));
 out:
     buf_free(&v.out);
     dataset_reader_destroy(v.reader);
@@ -256,9 +294,13 @@ const struct command cmd_inspect = {
         "Prints the decoded text of samples as stored, special tokens included. Trained tokens\n"
         "are green on a terminal and stand between \u27E6 and \u27E7 elsewhere. Bytes that are "
         "no UTF-8\n"
-        "and control characters appear as \\xNN.",
+        "and control characters appear as \\xNN. --html writes one page without scripts, to look "
+        "at\n"
+        "or to send: what became of the rows, sources, lengths, padding, and samples with their\n"
+        "trained tokens marked.",
     .examples = "  ftprep inspect data/\n"
                 "  ftprep inspect data/ --split eval --rows 5:8\n"
+                "  ftprep inspect data/ --html data.html\n"
                 "  ftprep inspect data/ --json | head -1",
     .options = options,
     .n_options = ARRAY_LEN(options),

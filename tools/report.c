@@ -43,10 +43,10 @@ static void put_groups(struct buf *out, const struct manifest *m)
 {
     if (m->n_groups < 2)
         return;
-    buf_printf(out, "\n%-24s %12s %14s\n", "source", "samples", "tokens");
+    buf_printf(out, "\n%-24s %12s %14s  source\n", "", "samples", "tokens");
     for (size_t i = 0; i < m->n_groups; i++)
-        put_line(out, m->groups[i].name, "", m->groups[i].stored.n_samples,
-                 m->groups[i].stored.n_tokens);
+        buf_printf(out, "%-24s %12" PRIu64 " %14" PRIu64 "  %s\n", "",
+                   m->groups[i].stored.n_samples, m->groups[i].stored.n_tokens, m->groups[i].name);
 }
 
 static void put_examples(struct buf *out, const struct manifest *m)
