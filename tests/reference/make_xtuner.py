@@ -7,9 +7,11 @@ for the environment.
 usage, from the repository root: python3 tests/reference/make_xtuner.py
 """
 import json
+import random
 
 from transformers import PreTrainedTokenizerFast
 from xtuner.dataset import map_fns
+from xtuner.dataset.utils import encode_fn
 
 from xtuner_case import PROMPT_TEMPLATE, conversations, encode, load_tokenizer
 
@@ -37,6 +39,23 @@ def mapped_rows():
             yield {"rows": name, "row": row, "turns": function(row)["conversation"]}
 
 
+def complete_rows(tokenizer):
+    """Turns whose text is complete as it is: no template."""
+    rng = random.Random(4)
+    for _ in range(40):
+        turns = []
+        for _ in range(rng.randint(1, 4)):
+            turn = {"input": rng.choice(["", "Q: a\n", "hello "]), "output": rng.choice(["b", " text\n", "<x>"])}
+            for key, values in (("need_eos_token", [True, False]), ("sep", ["", "\n", "--"]),
+                                ("output_with_loss", [True, False])):
+                if rng.random() < 0.5:
+                    turn[key] = rng.choice(values)
+            turns.append(turn)
+        row = encode_fn({"conversation": turns}, tokenizer, 1 << 20)
+        mask = "".join("0" if label < 0 else "1" for label in row["labels"])
+        yield {"template": "plain", "conversation": turns, "ids": row["input_ids"], "mask": mask}
+
+
 def main():
     with open(OUT + "rows.jsonl", "w", encoding="utf-8") as f:
         for row in mapped_rows():
@@ -46,6 +65,9 @@ def main():
         f.write("\n")
     tokenizer = load_tokenizer("data-samples/tokenizer-tiny.json", PreTrainedTokenizerFast,
                                bos_token="<|im_start|>", eos_token="<|endoftext|>")
+    with open(OUT + "plain.jsonl", "w", encoding="utf-8") as f:
+        for row in complete_rows(tokenizer):
+            f.write(json.dumps(row) + "\n")
     rows = list(conversations(3, 12))
     n = 0
     with open(OUT + "tiny.jsonl", "w", encoding="utf-8") as f:
