@@ -27,11 +27,11 @@ static struct cache_long *long_slot(const struct cache *c, uint64_t hash)
 }
 
 static void insert_short(struct cache *c, const uint8_t *p, size_t bytes, const int32_t *ids,
-                         size_t n)
+                         size_t n, uint16_t note)
 {
     struct cache_key k = cache_key_of(p, bytes, bytes);
     struct cache_set *set = cache_set_of(c, k);
-    struct cache_entry e = {{k.half[0], k.half[1]}, {0}, (uint32_t)n};
+    struct cache_entry e = {{k.half[0], k.half[1]}, {0}, (uint16_t)n, note};
     memcpy(e.ids, ids, n * sizeof *ids);
     set->ways[1] = set->ways[0];
     set->ways[0] = e;
@@ -39,17 +39,24 @@ static void insert_short(struct cache *c, const uint8_t *p, size_t bytes, const 
 
 void cache_insert(struct cache *c, const uint8_t *p, size_t bytes, const int32_t *ids, size_t n)
 {
+    cache_insert_noted(c, p, bytes, ids, n, 0);
+}
+
+void cache_insert_noted(struct cache *c, const uint8_t *p, size_t bytes, const int32_t *ids,
+                        size_t n, uint16_t note)
+{
     if (n == 0 || n > CACHE_LONG_IDS || bytes > CACHE_LONG_BYTES)
         return;
     if (bytes <= CACHE_SHORT_BYTES && n <= CACHE_SHORT_IDS) {
-        insert_short(c, p, bytes, ids, n);
+        insert_short(c, p, bytes, ids, n, note);
         return;
     }
     uint64_t hash = hash64(p, bytes);
     struct cache_long *e = long_slot(c, hash);
     e->hash = hash;
     e->bytes = (uint32_t)bytes;
-    e->n = (uint32_t)n;
+    e->n = (uint16_t)n;
+    e->note = note;
     memcpy(e->key, p, bytes);
     memcpy(e->ids, ids, n * sizeof *ids);
 }

@@ -22,7 +22,7 @@ enum {
 struct cache_entry {
     uint64_t key[2]; /* the bytes, zero-padded, and their number in the last byte; 0 = empty */
     int32_t ids[CACHE_SHORT_IDS];
-    uint32_t n;
+    uint16_t n, note; /* note: the caller's */
 };
 
 struct cache_set {
@@ -31,7 +31,8 @@ struct cache_set {
 
 struct cache_long {
     uint64_t hash;
-    uint32_t bytes, n; /* n == 0: empty */
+    uint32_t bytes;
+    uint16_t n, note; /* n == 0: empty */
     uint8_t key[CACHE_LONG_BYTES];
     int32_t ids[CACHE_LONG_IDS];
 };
@@ -105,6 +106,8 @@ static inline const struct cache_entry *cache_find(const struct cache *c, struct
 
 /* Stores what will be found again; does nothing when it is too long. */
 void cache_insert(struct cache *c, const uint8_t *p, size_t bytes, const int32_t *ids, size_t n);
+void cache_insert_noted(struct cache *c, const uint8_t *p, size_t bytes, const int32_t *ids,
+                        size_t n, uint16_t note);
 /* Pretokens that cache_find cannot hold. */
 const struct cache_long *cache_find_long(const struct cache *c, const uint8_t *p, size_t bytes);
 

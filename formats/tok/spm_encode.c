@@ -206,8 +206,14 @@ static ft_status run_unigram(struct job *j, size_t from, size_t to)
 }
 
 /* --- stretches ----------------------------------------------------------------------------------
- * What the cache keeps of a stretch: BPE the ids; unigram first the limit of the sum up to which
- * the ids behind it hold, as the bits of a float. */
+ * With the ids of a stretch, unigram keeps the limit of the sum up to which they hold: as the note
+ * of the cache, which is the upper half of a float. */
+
+/* Never above the limit; 0 when there is none. */
+static uint16_t note_of(float limit)
+{
+    return limit > 0 ? (uint16_t)(f32_to_bits(limit) >> 16) : 0;
+}
 
 static bool has_id(const int32_t *ids, size_t n, int32_t id)
 {
@@ -232,19 +238,6 @@ static ft_status miss_bpe(struct job *j, size_t from, size_t to)
 /* Longer stretches are not worth the second look. */
 enum { MEASURE_MAX = CACHE_LONG_BYTES };
 
-/* Keeps the ways just found, and the limit before them. */
-static void keep_ways(struct job *j, size_t from, size_t to, float limit)
-{
-    const struct unigram_work *w = &j->e->ways;
-    uint32_t bits = f32_to_bits(limit);
-    int32_t kept[CACHE_LONG_IDS];
-    if (w->n >= CACHE_LONG_IDS || has_id(w->ids, w->n, j->spm->unigram.unk))
-        return;
-    memcpy(kept, &bits, sizeof bits);
-    memcpy(kept + 1, w->ids, w->n * sizeof *kept);
-    cache_insert(&j->e->cache, j->e->text.bytes + from, to - from, kept, w->n + 1);
-}
-
 static ft_status miss_unigram(struct job *j, size_t from, size_t to)
 {
     str text = {(const char *)j->e->text.bytes + from, to - from};
@@ -252,7 +245,9 @@ static ft_status miss_unigram(struct job *j, size_t from, size_t to)
     if (text.len > MEASURE_MAX)
         return run_unigram(j, from, to);
     FT_TRY(unigram_measure(&j->spm->unigram, &j->e->ways, text, &limit, j->err));
-    keep_ways(j, from, to, limit);
+    if (!has_id(j->e->ways.ids, j->e->ways.n, j->spm->unigram.unk))
+        cache_insert_noted(&j->e->cache, j->e->text.bytes + from, text.len, j->e->ways.ids,
+                           j->e->ways.n, note_of(limit));
     j->sum = unigram_begin(j->sum);
     if (!(fabsf(j->sum) < limit))
         return run_unigram(j, from, to);
@@ -261,52 +256,62 @@ static ft_status miss_unigram(struct job *j, size_t from, size_t to)
     return put_ways(j, from, to);
 }
 
-/* Whether what the cache has for a stretch holds here. Unigram: takes the limit off, and adds the
- * scores as unigram_run does. */
-static inline bool accept_hit(struct job *j, const int32_t **ids, size_t *n, bool unigram)
+/* Whether what the cache has for a stretch holds here; then, in unigram, its scores are added as
+ * unigram_run adds them. */
+static inline bool accept_hit(struct job *j, const int32_t *ids, size_t n, uint16_t note,
+                              bool unigram)
 {
-    uint32_t bits;
     if (!unigram)
         return true;
-    memcpy(&bits, *ids, sizeof bits);
     j->sum = unigram_begin(j->sum);
-    if (!(fabsf(j->sum) < bits_to_f32(bits)))
+    if (!(fabsf(j->sum) < bf16_to_f32(note)))
         return false;
-    (*ids)++;
-    (*n)--;
-    for (size_t i = 0; i < *n; i++)
-        j->sum += j->spm->unigram.scores[(*ids)[i]];
+    for (size_t i = 0; i < n; i++)
+        j->sum += j->spm->unigram.scores[ids[i]];
     return true;
+}
+
+/* A character that no piece is, alone between two cuts: text of an alphabet that the model does not
+ * have is made of these. */
+static bool is_unknown_char(const struct job *j, size_t from, size_t to)
+{
+    str c = {(const char *)j->e->text.bytes + from, to - from};
+    return spm_char_bytes((uint8_t)c.ptr[0]) == c.len &&
+           spm_trie_find(&j->spm->unigram.trie, c) < 0;
+}
+
+static ft_status encode_unknown_char(struct job *j, size_t from, size_t to)
+{
+    j->sum = unigram_begin(j->sum) + j->spm->unigram.unk_score;
+    FT_TRY(tok_ids_reserve(j->out, 3 * (to - from), j->err));
+    put_unknown(j, from, to);
+    return FT_OK;
 }
 
 static ft_status encode_miss(struct job *j, size_t from, size_t to, bool unigram)
 {
+    if (unigram && is_unknown_char(j, from, to))
+        return encode_unknown_char(j, from, to);
     const struct cache_long *hit =
         cache_find_long(&j->e->cache, j->e->text.bytes + from, to - from);
     if (hit == NULL)
         return unigram ? miss_unigram(j, from, to) : miss_bpe(j, from, to);
-    const int32_t *ids = hit->ids;
-    size_t n = hit->n;
-    if (!accept_hit(j, &ids, &n, unigram))
+    if (!accept_hit(j, hit->ids, hit->n, hit->note, unigram))
         return run_unigram(j, from, to);
-    FT_TRY(tok_ids_reserve(j->out, n, j->err));
-    put_ids(j, ids, n, from);
+    FT_TRY(tok_ids_reserve(j->out, hit->n, j->err));
+    put_ids(j, hit->ids, hit->n, from);
     return FT_OK;
 }
 
 /* As put_ids, for a short entry: room for CACHE_SHORT_IDS is reserved, so that the copy has a
  * constant size. */
-static inline void put_short(struct job *j, const struct cache_entry *entry, const int32_t *ids,
-                             size_t n, size_t at)
+static inline void put_short(struct job *j, const struct cache_entry *entry, size_t at)
 {
     struct tok_ids *out = j->out;
-    if (ids == entry->ids)
-        memcpy(out->ids + out->n, entry->ids, sizeof entry->ids);
-    else
-        memcpy(out->ids + out->n, entry->ids + 1, sizeof entry->ids - sizeof *entry->ids);
+    memcpy(out->ids + out->n, entry->ids, sizeof entry->ids);
     if (out->want_offsets)
-        put_offsets(j, ids, n, at);
-    out->n += n;
+        put_offsets(j, entry->ids, entry->n, at);
+    out->n += entry->n;
     j->after_unk = false;
 }
 
@@ -332,10 +337,9 @@ static inline ft_status encode_batch(struct job *j, size_t from, const uint32_t 
         const struct cache_entry *hit = NULL;
         if (ends[i] - from <= CACHE_SHORT_BYTES)
             hit = cache_find(cache, keys[i]);
-        const int32_t *ids = hit == NULL ? NULL : hit->ids;
-        size_t n_ids = hit == NULL ? 0 : hit->n;
-        if (__builtin_expect(hit != NULL && accept_hit(j, &ids, &n_ids, unigram), 1)) {
-            put_short(j, hit, ids, n_ids, from);
+        bool holds = hit != NULL && accept_hit(j, hit->ids, hit->n, hit->note, unigram);
+        if (__builtin_expect(holds, 1)) {
+            put_short(j, hit, from);
         } else {
             FT_TRY(hit == NULL ? encode_miss(j, from, ends[i], unigram)
                                : run_unigram(j, from, ends[i]));

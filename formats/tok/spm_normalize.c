@@ -120,7 +120,7 @@ struct job {
 };
 
 /* Whether a rule may begin with the character of n bytes at p. */
-static bool rule_may_start(const struct charsmap *rules, const uint8_t *p, size_t n)
+static inline bool rule_may_start(const struct charsmap *rules, const uint8_t *p, size_t n)
 {
     uint32_t c = n == 1   ? p[0]
                  : n == 2 ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)
@@ -198,51 +198,62 @@ static ft_status take_part(struct job *j)
 static inline void copy_plain(struct job *j, bool want_origins)
 {
     const uint8_t *p = (const uint8_t *)j->text.ptr, *kind = j->n->kind;
-    struct spm_text *t = j->out;
-    size_t at = j->at, n = t->n, end = j->text.len;
+    uint8_t *bytes = j->out->bytes;
+    uint32_t *origins = j->out->origins;
+    size_t at = j->at, n = j->out->n, end = j->text.len;
     bool after = j->after_space;
-    while (at < end && kind[p[at]] != SPM_LOOK && (at + 1 == end || p[at + 1] < 0x80)) {
-        bool space = kind[p[at]] == SPM_JOIN;
-        t->bytes[n] = p[at];
+    for (; at < end; at++) {
+        uint8_t k = kind[p[at]];
+        if (k == SPM_LOOK || (at + 1 < end && p[at + 1] >= 0x80))
+            break;
+        bytes[n] = p[at];
         if (want_origins)
-            t->origins[n] = (uint32_t)at;
-        n += !(space && after);
-        after = space;
-        at++;
+            origins[n] = (uint32_t)at;
+        n += !((k == SPM_JOIN) & after);
+        after = k == SPM_JOIN;
     }
     j->at = at;
     j->after_space = after;
-    t->n = n;
+    j->out->n = n;
 }
 
 /* Takes characters above 0x7F that nothing is done to. */
-static inline void copy_chars(struct job *j)
+static inline void copy_chars(struct job *j, bool want_origins)
 {
     const uint8_t *p = (const uint8_t *)j->text.ptr;
-    const struct spm_normalizer *n = j->n;
-    struct spm_text *t = j->out;
-    while (j->at < j->text.len && p[j->at] >= 0xC0 && !n->user.starts[p[j->at]]) {
-        const uint8_t *c = p + j->at;
-        size_t bytes = spm_char_bytes(c[0]);
-        if (rule_may_start(&n->rules, c, bytes) ||
-            (c[0] == 0xE2 && is_space_mark((str){(const char *)c, bytes})))
+    const struct spm_normalizer *rules = j->n;
+    uint8_t *bytes = j->out->bytes;
+    uint32_t *origins = j->out->origins;
+    size_t begin = j->at, at = begin, n = j->out->n, end = j->text.len;
+    while (at < end && p[at] >= 0xC0 && !rules->user.starts[p[at]]) {
+        size_t length = spm_char_bytes(p[at]);
+        if (rule_may_start(&rules->rules, p + at, length) ||
+            (p[at] == 0xE2 && p[at + 1] == 0x96 && p[at + 2] == 0x81))
             break;
-        for (size_t i = 0; i < bytes; i++)
-            put(t, c[i], j->at);
-        j->at += bytes;
-        j->after_space = false;
+        for (size_t i = 0; i < length; i++) {
+            bytes[n] = p[at + i];
+            if (want_origins)
+                origins[n] = (uint32_t)at;
+            n++;
+        }
+        at += length;
     }
+    j->at = at;
+    j->after_space = j->after_space && at == begin;
+    j->out->n = n;
 }
 
 static ft_status take_next(struct job *j)
 {
     size_t before = j->at;
     FT_TRY(reserve(j->out, j->text.len - j->at, j->err));
-    if (j->out->want_origins)
+    if (j->out->want_origins) {
         copy_plain(j, true);
-    else
+        copy_chars(j, true);
+    } else {
         copy_plain(j, false);
-    copy_chars(j);
+        copy_chars(j, false);
+    }
     return j->at == before ? take_part(j) : FT_OK;
 }
 

@@ -160,6 +160,12 @@ static void offer_exact(struct unigram_exact_node *node, double score, int32_t i
     }
 }
 
+/* Not fmax, which is a call. */
+static double higher(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 static void clear_exact(struct unigram_work *w, size_t bytes)
 {
     for (size_t i = 0; i <= bytes; i++)
@@ -185,13 +191,13 @@ static void offer_all_exact(const struct unigram *u, struct unigram_exact_node *
         double score =
             (scores == NULL ? (double)t->nodes[node].score : scores[id]) + nodes[at].score;
         offer_exact(&nodes[i], score, id, at);
-        *reach = fmax(*reach, fabs(score));
+        *reach = higher(*reach, fabs(score));
         has_char |= i == first;
     }
     if (!has_char) {
         double score = unk_score + nodes[at].score;
         offer_exact(&nodes[first], score, u->unk, at);
-        *reach = fmax(*reach, fabs(score));
+        *reach = higher(*reach, fabs(score));
     }
 }
 
