@@ -196,6 +196,30 @@ static ft_status add_gpt2(struct reader *r)
     return tok_builder_stage(r->b, (struct pretok_stage){.kind = PRETOK_BYTE_LEVEL}, r->err);
 }
 
+/* The two characters \\n and a line end mean the same in a pattern; one of them is kept, so that
+ * equal pre-tokenizers have equal fingerprints. */
+static ft_status escape_line_ends(str *pattern, struct reader *r)
+{
+    struct buf out = {0};
+    if (str_find(*pattern, STR("(?x")) < pattern->len)
+        return FT_OK;
+    for (size_t i = 0; i < pattern->len; i++) {
+        char c = pattern->ptr[i];
+        bool quoted = i > 0 && pattern->ptr[i - 1] == '\\';
+        if ((c == '\n' || c == '\r') && !quoted)
+            buf_cstr(&out, c == '\n' ? "\\n" : "\\r");
+        else
+            buf_byte(&out, (uint8_t)c);
+    }
+    ft_status st = buf_status(&out, "a pattern", r->err);
+    if (st == FT_OK) {
+        *pattern = arena_str(&r->b->scratch, buf_view(&out));
+        st = pattern->ptr == NULL ? ft_fail_memory(r->err, out.len, "a pattern") : FT_OK;
+    }
+    buf_free(&out);
+    return st;
+}
+
 static ft_status read_split(struct reader *r, const json *c, const char *path)
 {
     struct pretok_stage stage = {.kind = PRETOK_SPLIT};
@@ -204,6 +228,8 @@ static ft_status read_split(struct reader *r, const json *c, const char *path)
     FT_TRY(read_behavior(&stage.behavior, r, c, path));
     FT_TRY(opt_bool(&stage.invert, r, c, "invert", false, path));
     stage.dialect = regex ? PRETOK_ONIGURUMA : PRETOK_LITERAL;
+    if (regex)
+        FT_TRY(escape_line_ends(&stage.pattern, r));
     if (!regex && str_is(stage.pattern, " ") && !stage.invert &&
         tok_steps_leave_no_space(&r->b->tok->steps))
         return FT_OK;
