@@ -17,16 +17,15 @@ ft_status tok_builder_init(struct tok_builder *b, ft_error *err)
 {
     *b = (struct tok_builder){0};
     FT_TRY(mem_new(&b->tok, 1, sizeof *b->tok, "a tokenizer", err));
-    b->tok->bos = b->tok->eos = b->tok->model.unk = -1;
+    b->tok->bos = b->tok->eos = b->tok->model.unk = b->max_added = -1;
     return FT_OK;
 }
 
 ft_status tok_builder_reserve(struct tok_builder *b, size_t max_ids, size_t max_merges,
-                              size_t max_added, ft_error *err)
+                              ft_error *err)
 {
-    if (max_ids > TOK_MAX_VOCAB || max_merges > TOK_MAX_VOCAB || max_added > TOK_MAX_VOCAB)
-        return ft_fail(err, FT_ELIMIT, "more than %d tokens, merges or added tokens",
-                       TOK_MAX_VOCAB);
+    if (max_ids > TOK_MAX_VOCAB || max_merges > TOK_MAX_VOCAB)
+        return ft_fail(err, FT_ELIMIT, "more than %d tokens or merges", TOK_MAX_VOCAB);
     size_t slots = 16;
     while (slots < 2 * max_ids)
         slots *= 2;
@@ -34,11 +33,9 @@ ft_status tok_builder_reserve(struct tok_builder *b, size_t max_ids, size_t max_
     memset(b->map, 0xFF, slots * sizeof *b->map);
     b->map_mask = slots - 1;
     b->merges = arena_alloc(&b->tok->arena, max_merges, sizeof *b->merges);
-    b->added = arena_alloc(&b->tok->arena, max_added, sizeof *b->added);
-    if (b->merges == NULL || b->added == NULL)
+    if (b->merges == NULL)
         return no_memory(max_merges * sizeof *b->merges, err);
     b->cap_merges = max_merges;
-    b->cap_added = max_added;
     return FT_OK;
 }
 
@@ -49,6 +46,8 @@ void tok_builder_destroy(struct tok_builder *b)
     mem_free(b->model);
     mem_free(b->scores);
     mem_free(b->map);
+    mem_free(b->added);
+    mem_free(b->added_map);
     arena_destroy(&b->scratch);
     *b = (struct tok_builder){0};
 }
@@ -114,6 +113,7 @@ ft_status tok_builder_piece(struct tok_builder *b, int64_t id, str piece, ft_err
                        STR_ARG(piece), *place, (long long)id);
     FT_TRY(set_piece(b, id, piece, err));
     b->model[id] = 1;
+    b->n_pieces++;
     *place = (int32_t)id;
     return FT_OK;
 }
@@ -124,6 +124,7 @@ ft_status tok_builder_scored(struct tok_builder *b, int64_t id, str piece, doubl
     FT_TRY(set_piece(b, id, piece, err));
     b->scores[id] = score;
     b->model[id] = 1;
+    b->n_pieces++;
     *map_place(b, piece) = (int32_t)id;
     return FT_OK;
 }
@@ -164,29 +165,69 @@ ft_status tok_builder_merge_pair(struct tok_builder *b, str pair, ft_error *err)
     return tok_builder_merge(b, left, right, err);
 }
 
+/* --- added tokens -----------------------------------------------------------------------------
+ */
+
+static int32_t *added_place(const struct tok_builder *b, str content)
+{
+    size_t i = (size_t)hash64(content.ptr, content.len) & b->added_mask;
+    while (b->added_map[i] >= 0 && !str_eq(b->added[b->added_map[i]].content, content))
+        i = (i + 1) & b->added_mask;
+    return &b->added_map[i];
+}
+
+/* Room for one more, with the map at most half full. */
+static ft_status grow_added(struct tok_builder *b, ft_error *err)
+{
+    size_t cap = FT_MAX(2 * b->cap_added, (size_t)32);
+    if (b->n_added < b->cap_added)
+        return FT_OK;
+    if (b->n_added >= TOK_MAX_VOCAB)
+        return ft_fail(err, FT_ELIMIT, "more than %d added tokens", TOK_MAX_VOCAB);
+    FT_TRY(grow_array(&b->added, b->cap_added, cap, sizeof *b->added, err));
+    b->cap_added = cap;
+    mem_free(b->added_map);
+    b->added_map = NULL;
+    FT_TRY(mem_new(&b->added_map, 2 * cap, sizeof *b->added_map, "added tokens", err));
+    memset(b->added_map, 0xFF, 2 * cap * sizeof *b->added_map);
+    b->added_mask = 2 * cap - 1;
+    for (size_t i = 0; i < b->n_added; i++)
+        *added_place(b, b->added[i].content) = (int32_t)i;
+    return FT_OK;
+}
+
+const struct added_token *tok_builder_find_added(const struct tok_builder *b, str content)
+{
+    int32_t place = b->n_added == 0 ? -1 : *added_place(b, content);
+    return place < 0 ? NULL : &b->added[place];
+}
+
+int32_t tok_builder_next_added(const struct tok_builder *b)
+{
+    return FT_MAX(b->max_added + 1, (int32_t)b->n_pieces);
+}
+
 ft_status tok_builder_added(struct tok_builder *b, int64_t id, str content, unsigned flags,
                             ft_error *err)
 {
-    FT_ASSERT(b->n_added < b->cap_added);
     if (content.len == 0)
         return ft_fail(err, FT_EFORMAT, "an added token needs some text");
-    int32_t known = tok_builder_find(b, content);
+    FT_TRY(grow_added(b, err));
+    int32_t *place = added_place(b, content), known = tok_builder_find(b, content);
+    if (*place >= 0) {
+        b->added[*place].flags = flags;
+        return FT_OK;
+    }
     if (known < 0)
         FT_TRY(set_piece(b, id, content, err));
     str copy = arena_str(&b->tok->arena, content);
     if (copy.ptr == NULL)
         return no_memory(content.len, err);
-    b->added[b->n_added++] = (struct added_token){
-        .content = copy, .id = known < 0 ? (int32_t)id : known, .flags = flags};
+    *place = (int32_t)b->n_added;
+    int32_t own = known < 0 ? (int32_t)id : known;
+    b->added[b->n_added++] = (struct added_token){.content = copy, .id = own, .flags = flags};
+    b->max_added = FT_MAX(b->max_added, own);
     return FT_OK;
-}
-
-int32_t tok_builder_added_id(const struct tok_builder *b, str content)
-{
-    for (size_t i = 0; i < b->n_added; i++)
-        if (str_eq(b->added[i].content, content))
-            return b->added[i].id;
-    return -1;
 }
 
 /* --- steps ------------------------------------------------------------------------------------
@@ -305,13 +346,14 @@ static ft_status copy_scores(struct tok_builder *b, ft_error *err)
     return FT_OK;
 }
 
-static ft_status sort_added(struct tok_builder *b, ft_error *err)
+static ft_status copy_added(struct added_token **out, struct tok_builder *b, ft_error *err)
 {
-    qsort(b->added, b->n_added, sizeof *b->added, added_compare);
-    for (size_t i = 1; i < b->n_added; i++)
-        if (str_eq(b->added[i - 1].content, b->added[i].content))
-            return ft_fail(err, FT_EFORMAT, "the added token \"%.*s\" appears twice",
-                           STR_ARG(b->added[i].content));
+    *out = arena_alloc(&b->tok->arena, b->n_added, sizeof **out);
+    if (*out == NULL)
+        return no_memory(b->n_added * sizeof **out, err);
+    if (b->n_added > 0)
+        memcpy(*out, b->added, b->n_added * sizeof **out);
+    qsort(*out, b->n_added, sizeof **out, added_compare);
     return FT_OK;
 }
 
@@ -327,8 +369,8 @@ ft_status tok_builder_finish(struct tok **out, struct tok_builder *b, ft_error *
         find_byte_tokens(b, t->model.byte_id);
     FT_TRY(copy_pieces(b, err));
     FT_TRY(copy_scores(b, err));
-    FT_TRY(sort_added(b, err));
-    struct tok_parts parts = {b->merges, b->n_merges, b->added, b->n_added};
+    struct tok_parts parts = {b->merges, b->n_merges, NULL, b->n_added};
+    FT_TRY(copy_added(&parts.added, b, err));
     FT_TRY(tok_finish(t, &parts, err));
     b->tok = NULL;
     *out = t;

@@ -124,7 +124,7 @@ static ft_status add_merges(struct tok_builder *b, struct gguf_array merges, ft_
 static ft_status build(struct tok **out, struct tok_builder *b, const struct vocabulary *v,
                        ft_error *err)
 {
-    FT_TRY(tok_builder_reserve(b, v->tokens.n, v->merges.n, v->tokens.n, err));
+    FT_TRY(tok_builder_reserve(b, v->tokens.n, v->merges.n, err));
     FT_TRY(add_tokens(b, v, false, err));
     FT_TRY(add_merges(b, v->merges, err));
     FT_TRY(add_tokens(b, v, true, err));

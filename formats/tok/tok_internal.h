@@ -112,14 +112,18 @@ struct tok_builder {
     size_t map_mask;
     struct bpe_merge *merges;
     size_t n_merges, cap_merges;
-    struct added_token *added;
+    size_t n_pieces;           /* entries of the model */
+    struct added_token *added; /* [n_added] contents in scratch */
     size_t n_added, cap_added;
+    int32_t *added_map; /* content -> place in added, open addressing; -1 = empty */
+    size_t added_mask;  /* 0 = not allocated */
+    int32_t max_added;  /* the highest id of an added token, -1 = none */
 };
 
 FT_NODISCARD ft_status tok_builder_init(struct tok_builder *b, ft_error *err);
-/* The most ids, merges and added tokens that will come. Once, before any of them. */
+/* The most ids and merges that will come. Once, before any of them. */
 FT_NODISCARD ft_status tok_builder_reserve(struct tok_builder *b, size_t max_ids, size_t max_merges,
-                                           size_t max_added, ft_error *err);
+                                           ft_error *err);
 void tok_builder_destroy(struct tok_builder *b);
 /* One entry of the model's vocabulary; ids and pieces must be unique. Strings need not outlive the
  * call anywhere here. */
@@ -134,11 +138,14 @@ int32_t tok_builder_find(const struct tok_builder *b, str piece);
 FT_NODISCARD ft_status tok_builder_merge(struct tok_builder *b, str left, str right, ft_error *err);
 /* "left right" with one space between. */
 FT_NODISCARD ft_status tok_builder_merge_pair(struct tok_builder *b, str pair, ft_error *err);
-/* An added token. Its id is that of the model when the model has the content, else `id`. */
+/* An added token. Its id is that of the model when the model has the content, else `id`. A content
+ * that comes again keeps its id and changes its flags. */
 FT_NODISCARD ft_status tok_builder_added(struct tok_builder *b, int64_t id, str content,
                                          unsigned flags, ft_error *err);
-/* Id of an added token, or -1. */
-int32_t tok_builder_added_id(const struct tok_builder *b, str content);
+/* The added token of this content, NULL when there is none. Valid until the next one is added. */
+const struct added_token *tok_builder_find_added(const struct tok_builder *b, str content);
+/* The id Hugging Face gives the next added token that the model does not know. */
+int32_t tok_builder_next_added(const struct tok_builder *b);
 /* Steps and stages go into the tokenizer's arena, strings are copied. */
 FT_NODISCARD ft_status tok_builder_normalize(struct tok_builder *b, struct normalize_step step,
                                              ft_error *err);
@@ -157,6 +164,12 @@ FT_NODISCARD ft_status tok_json_steps(bool *byte_level, struct tok_builder *b, c
 /* A tokenizer around a SentencePiece model. Its control pieces are the special tokens; bos and eos
  * are those of the file. chat_template may be set afterwards. */
 FT_NODISCARD ft_status tok_spm_make(struct tok **out, const struct spm_file *file, ft_error *err);
+
+/* The flags of an added token. */
+FT_NODISCARD ft_status tok_json_flags(unsigned *flags, const json *v, ft_error *err);
+/* tokenizer_config.json and chat_template.jinja beside the file `path`, as transformers applies
+ * them; both may be missing. */
+FT_NODISCARD ft_status tok_json_neighbours(struct tok_builder *b, const char *path, ft_error *err);
 
 /* Loaders behind tok_open; messages start with the path. */
 FT_NODISCARD ft_status tok_json_load(struct tok **out, const char *path, ft_error *err);

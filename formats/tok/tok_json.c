@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tokenizer.json, with tokenizer_config.json and chat_template.jinja beside it. Whatever decides
- * ids and is not reproduced exactly is refused by its name and place in the file. */
+ * tokenizer.json. Whatever decides ids and is not reproduced exactly is refused by its name and
+ * place in the file. */
 #include <string.h>
 
 #include "common/file.h"
@@ -156,24 +156,23 @@ static ft_status read_unknown(struct tok_builder *b, const json *model, ft_error
     return FT_OK;
 }
 
-static ft_status read_bpe(struct tok_builder *b, const json *model, size_t n_added, ft_error *err)
+static ft_status read_bpe(struct tok_builder *b, const json *model, ft_error *err)
 {
     const json *vocabulary, *merges;
     FT_TRY(json_need(&vocabulary, model, "vocab", JSON_OBJECT, err));
     FT_TRY(json_need(&merges, model, "merges", JSON_ARRAY, err));
-    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), json_count(merges), n_added, err));
+    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), json_count(merges), err));
     FT_TRY(read_vocabulary(b, vocabulary, err));
     FT_TRY(read_merges(b, merges, err));
     return read_unknown(b, model, err);
 }
 
-static ft_status read_unigram(struct tok_builder *b, const json *model, size_t n_added,
-                              ft_error *err)
+static ft_status read_unigram(struct tok_builder *b, const json *model, ft_error *err)
 {
     const json *vocabulary;
     int64_t id = 0, unk;
     FT_TRY(json_need(&vocabulary, model, "vocab", JSON_ARRAY, err));
-    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), 0, n_added, err));
+    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), 0, err));
     for (const json *v = json_first(vocabulary); v != NULL; v = json_next(v), id++) {
         str piece;
         double score;
@@ -196,7 +195,7 @@ static ft_status read_unigram(struct tok_builder *b, const json *model, size_t n
 /* --- added tokens ------------------------------------------------------------------------------
  */
 
-static ft_status read_flags(unsigned *flags, const json *v, ft_error *err)
+ft_status tok_json_flags(unsigned *flags, const json *v, ft_error *err)
 {
     static const struct {
         const char *key;
@@ -225,8 +224,9 @@ static ft_status read_added_token(struct tok_builder *b, const json *v, int64_t 
     unsigned flags;
     FT_TRY(json_need_i64(&id, v, "id", 0, TOK_MAX_VOCAB - 1, err));
     FT_TRY(json_need_str(&content, v, "content", err));
-    FT_TRY(read_flags(&flags, v, err));
-    if (tok_builder_find(b, content) < 0 && id != (*next)++)
+    FT_TRY(tok_json_flags(&flags, v, err));
+    bool known = tok_builder_find(b, content) >= 0 || tok_builder_find_added(b, content) != NULL;
+    if (!known && id != (*next)++)
         return ft_fail(err, FT_EFORMAT, "id %lld, where Hugging Face tokenizers assigns %lld",
                        (long long)id, (long long)*next - 1);
     return tok_builder_added(b, id, content, flags, err);
@@ -263,63 +263,10 @@ static ft_status read_root(struct tok_builder *b, const json *root, ft_error *er
     FT_TRY(json_need(&model, root, "model", JSON_OBJECT, err));
     FT_TRY(read_kind(&b->tok->model, model, byte_level, err));
     if (b->tok->model.kind == MODEL_UNIGRAM)
-        FT_TRY(read_unigram(b, model, json_count(added), err));
+        FT_TRY(read_unigram(b, model, err));
     else
-        FT_TRY(read_bpe(b, model, json_count(added), err));
+        FT_TRY(read_bpe(b, model, err));
     return read_added(b, added, json_count(json_get(model, "vocab")), err);
-}
-
-/* "<s>" or {"content": "<s>", ...}; an empty string when absent. */
-static str token_content(const json *v)
-{
-    str content;
-    if (json_str(v, &content) || json_str(json_get(v, "content"), &content))
-        return content;
-    return (str){"", 0};
-}
-
-static ft_status set_template(struct tok *t, str source, ft_error *err)
-{
-    t->chat_template = arena_str(&t->arena, source);
-    return t->chat_template.ptr == NULL ? ft_fail_memory(err, source.len, "a chat template")
-                                        : FT_OK;
-}
-
-static ft_status read_config(struct tok_builder *b, const char *path, ft_error *err)
-{
-    struct json_doc *doc;
-    str source;
-    ft_status st = FT_OK;
-    FT_TRY(json_load(&doc, path, JSON_STRICT, TOK_MAX_FILE_BYTES, err));
-    const json *root = json_root(doc);
-    b->tok->bos = tok_builder_added_id(b, token_content(json_get(root, "bos_token")));
-    b->tok->eos = tok_builder_added_id(b, token_content(json_get(root, "eos_token")));
-    if (json_str(json_get(root, "chat_template"), &source))
-        st = set_template(b->tok, source, err);
-    json_close(doc);
-    return st;
-}
-
-/* The files that transformers keeps beside tokenizer.json; both may be missing. */
-static ft_status read_neighbours(struct tok_builder *b, const char *path, ft_error *err)
-{
-    struct arena a = {0};
-    str source, dir = {path, (size_t)(path_base(path) - path)};
-    const char *folder = dir.len == 0 ? "." : arena_cstr(&a, dir);
-    const char *config = folder == NULL ? NULL : path_join(&a, folder, "tokenizer_config.json");
-    const char *jinja = folder == NULL ? NULL : path_join(&a, folder, "chat_template.jinja");
-    ft_status st = FT_OK;
-    if (config == NULL || jinja == NULL)
-        FT_GOTO(ft_fail_memory(err, strlen(path), "a path"));
-    if (path_exists(config))
-        FT_GOTO(read_config(b, config, err));
-    if (path_exists(jinja)) {
-        FT_GOTO(file_read_all(&source, &a, jinja, TOK_MAX_TEMPLATE_BYTES, err));
-        FT_GOTO(set_template(b->tok, source, err));
-    }
-out:
-    arena_destroy(&a);
-    return st;
 }
 
 /* neighbours: whether the name is a path whose folder may hold more. */
@@ -333,7 +280,7 @@ static ft_status build(struct tok **out, const json *root, const char *name, boo
     if (st != FT_OK)
         FT_GOTO(ft_wrap(err, "%s", name));
     if (neighbours)
-        FT_GOTO(read_neighbours(&b, name, err));
+        FT_GOTO(tok_json_neighbours(&b, name, err));
     st = tok_builder_finish(out, &b, err);
     if (st != FT_OK)
         st = ft_wrap(err, "%s", name);

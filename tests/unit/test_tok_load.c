@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a tokenizer.json may say, and what is refused and how. */
+#include "common/clock.h"
 #include "common/file.h"
 #include "formats/tok/tok.h"
 #include "tests/support/check.h"
@@ -95,7 +96,6 @@ static void unsupported_components_are_refused_by_name_and_place(void **state)
         {"\"content\": \"<s>\"", "\"content\": 1", "added_tokens[0]: \"content\": expected"},
         {"\"id\": 4", "\"id\": 3",
          "added_tokens[0]: id 3, where Hugging Face tokenizers assigns 4"},
-        {"\"special\": true}", "\"special\": true}, {\"id\": 5, \"content\": \"<s>\"}", "<s>"},
         {"\"special\": true", "\"special\": 1", "added_tokens[0]: \"special\": expected"},
         {"\"model\"", "\"modell\"", "\"model\""},
         {"\"merges\": [\"a b\"]", "\"merges\": null", "\"merges\": expected"},
@@ -244,7 +244,8 @@ static void neighbour_files_give_template_and_ends(void **state)
     (void)state;
     ASSERT_OK(dir_remove(dir, &err));
     ASSERT_OK(dir_create(dir, &err));
-    ASSERT_FAILS(tok_open(&t, dir, &err), FT_EIO, "no tokenizer.json, tokenizer.model or tokenizer.tok");
+    ASSERT_FAILS(tok_open(&t, dir, &err), FT_EIO,
+                 "no tokenizer.json, tokenizer.model or tokenizer.tok");
     ASSERT_OK(file_publish(path_join(&a, dir, "tokenizer.json"), BASE, strlen(BASE), &err));
     ASSERT_OK(tok_open(&t, dir, &err));
     assert_int_equal(tok_bos(t), -1);
@@ -263,6 +264,87 @@ static void neighbour_files_give_template_and_ends(void **state)
     assert_true(str_is(tok_chat_template(t), "jinja"));
     tok_close(t);
     arena_destroy(&a);
+}
+
+static ft_status open_with_config(struct tok **t, const char *config, ft_error *result)
+{
+    const char *dir = test_path("configured");
+    struct arena a = {0};
+    ft_error err;
+    ASSERT_OK(dir_create(dir, &err));
+    ASSERT_OK(file_publish(path_join(&a, dir, "tokenizer.json"), BASE, strlen(BASE), &err));
+    ASSERT_OK(
+        file_publish(path_join(&a, dir, "tokenizer_config.json"), config, strlen(config), &err));
+    arena_destroy(&a);
+    return tok_open(t, dir, result);
+}
+
+static void the_configuration_adds_tokens_and_changes_their_flags(void **state)
+{
+    struct tok *t;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(open_with_config(&t,
+                               "{\"added_tokens_decoder\": {\"2\": {\"content\": \"ab\", "
+                               "\"special\": true}, \"4\": {\"content\": \"<s>\", \"special\": "
+                               "false}, \"5\": {\"content\": \"<new>\", \"special\": true, "
+                               "\"rstrip\": true}}, \"eos_token\": \"<end>\"}",
+                               &err));
+    assert_int_equal(tok_special(t, STR("ab")), 2);
+    assert_int_equal(tok_special(t, STR("<s>")), -1);
+    assert_int_equal(tok_special(t, STR("<new>")), 5);
+    assert_int_equal(encode_one(t, STR("<new>  ")), 5);
+    assert_int_equal(tok_eos(t), 6);
+    assert_int_equal(tok_n_vocab(t), 7);
+    tok_close(t);
+}
+
+static void a_configuration_of_another_model_is_refused(void **state)
+{
+    struct tok *t;
+    ft_error err;
+    (void)state;
+    ASSERT_FAILS(
+        open_with_config(&t, "{\"added_tokens_decoder\": {\"9\": {\"content\": \"<s>\"}}}", &err),
+        FT_EFORMAT, "\"<s>\" has id 9, by tokenizer.json it has 4");
+    assert_non_null(strstr(err.text, "tokenizer_config.json: added_tokens_decoder: "));
+}
+
+static void of_several_templates_the_default_counts(void **state)
+{
+    struct tok *t;
+    ft_error err;
+    (void)state;
+    ASSERT_OK(open_with_config(&t,
+                               "{\"chat_template\": [{\"name\": \"tools\", \"template\": \"T\"}, "
+                               "{\"name\": \"default\", \"template\": \"D\"}]}",
+                               &err));
+    assert_true(str_is(tok_chat_template(t), "D"));
+    tok_close(t);
+}
+
+static void a_million_special_tokens_load_in_bounded_time(void **state)
+{
+    enum { N = 1000000 };
+    const char *path = test_path("million.json");
+    struct buf text = {0};
+    struct tok *t;
+    ft_error err;
+    (void)state;
+    const char *at = strstr(BASE, "{\"id\": 4");
+    buf_append(&text, BASE, (size_t)(at - BASE));
+    for (int i = 0; i < N; i++)
+        buf_printf(&text, "{\"id\": %d, \"content\": \"<%d>\", \"special\": true},", 4 + i, i);
+    buf_printf(&text, "{\"id\": %d", N + 4);
+    buf_cstr(&text, at + strlen("{\"id\": 4"));
+    ASSERT_OK(file_publish(path, text.data, text.len, &err));
+    buf_free(&text);
+    double started = clock_seconds();
+    ASSERT_OK(tok_open(&t, path, &err));
+    assert_int_equal(encode_one(t, STR("<999999>")), N + 3);
+    assert_int_equal(tok_n_vocab(t), N + 5);
+    assert_true(clock_seconds() - started < 60);
+    tok_close(t);
 }
 
 static void a_missing_file_and_other_formats_are_named(void **state)
@@ -291,6 +373,10 @@ int main(void)
         cmocka_unit_test(a_byte_without_token_vanishes_and_its_neighbours_merge),
         cmocka_unit_test(ids_may_have_holes),
         cmocka_unit_test(neighbour_files_give_template_and_ends),
+        cmocka_unit_test(the_configuration_adds_tokens_and_changes_their_flags),
+        cmocka_unit_test(a_configuration_of_another_model_is_refused),
+        cmocka_unit_test(of_several_templates_the_default_counts),
+        cmocka_unit_test(a_million_special_tokens_load_in_bounded_time),
         cmocka_unit_test(a_missing_file_and_other_formats_are_named),
     };
     return cmocka_run_group_tests_name("tok_load", tests, NULL, NULL);
