@@ -14,20 +14,41 @@ struct fixture {
     struct buf mask;
 };
 
-/* The tiny tokenizer with BOS and EOS. */
+/* The tiny tokenizer with a configuration, two of its words written otherwise. */
+static void open_tokenizer(struct tok **out, const char *dir, const char *config,
+                           const char *const renamed[2][2])
+{
+    char path[256];
+    struct arena a = {0};
+    struct buf text = {0};
+    str rest;
+    ft_error err;
+    ASSERT_OK(file_read_all(&rest, &a, "data-samples/tokenizer-tiny.json", 1 << 20, &err));
+    while (rest.len > 0) {
+        str line = str_cut(&rest, '"'); /* words stand between quotes */
+        for (int i = 0; renamed != NULL && i < 2; i++)
+            if (str_is(line, renamed[i][0]))
+                line = str_from(renamed[i][1]);
+        buf_str(&text, line);
+        if (rest.len > 0)
+            buf_byte(&text, '"');
+    }
+    ASSERT_OK(dir_create(dir, &err));
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    ASSERT_OK(file_publish(path, text.data, text.len, &err));
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
+    ASSERT_OK(file_publish(path, config, strlen(config), &err));
+    ASSERT_OK(tok_open(out, dir, &err));
+    buf_free(&text);
+    arena_destroy(&a);
+}
+
 static int open_fixture(void **state)
 {
     static struct fixture f;
-    static const char config[] = "{\"bos_token\":\"<|im_start|>\",\"eos_token\":\"<|endoftext|>\"}";
-    struct file_map map;
     ft_error err;
-    ASSERT_OK(dir_create(test_path("tok"), &err));
-    ASSERT_OK(file_map_open(&map, "data-samples/tokenizer-tiny.json", &err));
-    ASSERT_OK(file_publish(test_path("tok/tokenizer.json"), map.data, map.bytes, &err));
-    ASSERT_OK(
-        file_publish(test_path("tok/tokenizer_config.json"), config, sizeof config - 1, &err));
-    file_map_close(&map);
-    ASSERT_OK(tok_open(&f.tok, test_path("tok"), &err));
+    open_tokenizer(&f.tok, test_path("tok"),
+                   "{\"bos_token\":\"<|im_start|>\",\"eos_token\":\"<|endoftext|>\"}", NULL);
     ASSERT_OK(tok_encoder_create(&f.encoder, f.tok, &err));
     *state = &f;
     return 0;
@@ -302,6 +323,48 @@ static void a_prompt_ends_where_the_answer_starts(void **state)
     }
 }
 
+/* The ids in front of the first turn of a template with EOS. */
+static size_t leading_ids(int32_t ids[4], const struct tok *tok)
+{
+    struct chat_message m[] = {{.role = CHAT_USER, .content = STR("q")},
+                               {.role = CHAT_ASSISTANT, .content = STR("a")}};
+    struct chat_text text = {0};
+    struct chat_template *t;
+    size_t n = 0;
+    ft_error err;
+    ASSERT_OK(chat_template_open(&t, "default", tok, &err));
+    ASSERT_OK(
+        chat_render(&text, t, &(struct chat_conversation){.messages = m, .n = 2}, false, &err));
+    for (size_t i = 0; i < text.n_cuts && text.cuts[i].at == 0; i++)
+        if (text.cuts[i].id >= 0)
+            ids[n++] = text.cuts[i].id;
+    chat_text_free(&text);
+    chat_template_close(t);
+    return n;
+}
+
+static void some_tokenizers_have_a_bos_of_their_own(void **state)
+{
+    static const char *const chatglm[2][2] = {{"<|im_start|>", "[gMASK]"}, {"<|im_end|>", "sop"}};
+    int32_t ids[4];
+    struct tok *tok;
+    (void)state;
+    open_tokenizer(&tok, test_path("none"), "{\"eos_token\":\"<|im_end|>\"}", NULL);
+    assert_int_equal(leading_ids(ids, tok), 0);
+    tok_close(tok);
+    /* Qwen's: its files may name a BOS that its models never see. */
+    open_tokenizer(&tok, test_path("qwen"),
+                   "{\"bos_token\":\"<|endoftext|>\",\"eos_token\":\"<|im_end|>\"}", NULL);
+    assert_int_equal(leading_ids(ids, tok), 0);
+    tok_close(tok);
+    open_tokenizer(&tok, test_path("chatglm"),
+                   "{\"bos_token\":\"<|endoftext|>\",\"eos_token\":\"<|endoftext|>\"}", chatglm);
+    assert_int_equal(leading_ids(ids, tok), 2);
+    assert_int_equal(ids[0], tok_special(tok, STR("[gMASK]")));
+    assert_int_equal(ids[1], tok_special(tok, STR("sop")));
+    tok_close(tok);
+}
+
 /* --- users' own ------------------------------------------------------------------------------ */
 
 static ft_status open_file(struct chat_template **out, struct fixture *f, const char *source,
@@ -393,6 +456,7 @@ int main(void)
         cmocka_unit_test(what_a_template_cannot_say_is_refused),
         cmocka_unit_test(leading_answers_are_left_out_and_counted),
         cmocka_unit_test(a_prompt_ends_where_the_answer_starts),
+        cmocka_unit_test(some_tokenizers_have_a_bos_of_their_own),
         cmocka_unit_test(a_users_file_has_the_same_keys),
         cmocka_unit_test(broken_files_are_explained),
     };
