@@ -76,12 +76,17 @@ for kind in alloc read write; do
         "$build"/ftprep export --format merged --base "$tmp/base.nf4" --adapter "$tmp/adapter" --out "$tmp/out"
     sweep export-gguf $kind "test -e '$tmp/out.gguf'" \
         "$build"/ftprep export --format gguf-lora --base "$tmp/model" --adapter "$tmp/adapter" --out "$tmp/out.gguf"
+    sweep check-fix $kind "test -e '$tmp/out.jsonl'" "$build"/ftprep check --fix "$tmp/out.jsonl" "$tmp/rows.jsonl"
+    sweep inspect-html $kind "test -e '$tmp/out.html'" "$build"/ftprep inspect "$tmp/data" --html "$tmp/out.html"
+    sweep pack $kind - "$build"/ftprep pack "$tmp/data" --name swept --mode chop --length 64 --force
     sweep train $kind "test -e '$tmp/run/summary.json'" "$build"/fttrain train "$tmp/run.json"
 done
 for kind in alloc read; do
     sweep inspect $kind - "$build"/ftprep inspect "$tmp/data" --limit 2
     sweep verify $kind - "$build"/ftprep verify "$tmp/data"
     sweep stats $kind - "$build"/ftprep stats "$tmp/data"
+    sweep check $kind - "$build"/ftprep check --tokenizer data-samples/tokenizer-tiny.json --template smollm2 "$tmp/rows.jsonl"
+    sweep diff $kind - "$build"/ftprep diff "$tmp/data" "$tmp/data"
     sweep generate $kind - "$build"/fttrain generate --base "$tmp/base.nf4" --prompt hi --max-tokens 2
 done
 echo "1..$n_test"

@@ -14,6 +14,7 @@ extern const struct command cmd_inspect;
 extern const struct command cmd_stats;
 extern const struct command cmd_pack;
 extern const struct command cmd_verify;
+extern const struct command cmd_diff;
 extern const struct command cmd_templates;
 extern const struct command cmd_quantize;
 extern const struct command cmd_export;

@@ -16,6 +16,7 @@ int main(int argc, char **argv)
         cmd_stats,
         cmd_pack,
         cmd_verify,
+        cmd_diff,
         cmd_quantize,
         cmd_export,
         cmd_tokenize,
