@@ -201,6 +201,7 @@ static ft_status make_texts(struct spm *s, ft_error *err)
         if (spm_in_text(p->type) && !is_nul_piece(s, p))
             FT_TRY(make_text(&s->texts[id], s, p->text, err));
         s->lengths[id] = (uint16_t)s->texts[id].len;
+        s->space_known |= p->type != SPM_UNUSED && str_is(s->texts[id], " ");
     }
     for (unsigned c = 0; c < 256 && s->file.byte_fallback; c++)
         s->lengths[s->byte_ids[c]] =

@@ -223,6 +223,16 @@ static bool has_id(const int32_t *ids, size_t n, int32_t id)
     return false;
 }
 
+/* Whether the ids of a stretch tell its tokens' offsets, and its tokens do not depend on what is
+ * before. An unknown space mark is one byte of normalised text but three tokens. */
+static bool may_keep(const struct job *j, size_t from, size_t to, const int32_t *ids, size_t n)
+{
+    const struct spm *s = j->spm;
+    if (s->file.byte_fallback)
+        return s->space_known || memchr(j->e->text.bytes + from, ' ', to - from) == NULL;
+    return !has_id(ids, n, s->unk);
+}
+
 static ft_status miss_bpe(struct job *j, size_t from, size_t to)
 {
     struct spm_encoder *e = j->e;
@@ -230,8 +240,9 @@ static ft_status miss_bpe(struct job *j, size_t from, size_t to)
     bool joined = j->after_unk;
     FT_TRY(encode_bpe(j, from, to));
     const int32_t *ids = j->out->ids + before;
-    if (j->spm->file.byte_fallback || !(joined || has_id(ids, j->out->n - before, j->spm->unk)))
-        cache_insert(&e->cache, e->text.bytes + from, to - from, ids, j->out->n - before);
+    size_t n = j->out->n - before;
+    if (!joined && may_keep(j, from, to, ids, n))
+        cache_insert(&e->cache, e->text.bytes + from, to - from, ids, n);
     return FT_OK;
 }
 

@@ -63,6 +63,7 @@ struct spm {
     struct unigram unigram; /* unigram */
     int32_t byte_ids[256];  /* with byte fallback */
     uint16_t *lengths;      /* [n_vocab] bytes of normalised text, see spm_encode.c */
+    bool space_known;       /* the space mark is a piece */
     str *decoded;           /* [n_vocab] with spaces for space marks */
 };
 
