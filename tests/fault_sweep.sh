@@ -82,6 +82,10 @@ for kind in alloc read write; do
     sweep train $kind "test -e '$tmp/run/summary.json'" "$build"/fttrain train "$tmp/run.json"
 done
 for kind in alloc read; do
+    for model in bpe_user unigram_user; do
+        sweep tokenize-$model $kind - sh -c \
+            "exec '$build'/ftprep tokenize --tokenizer tests/golden/spm/$model.model < CONTRIBUTING.md"
+    done
     sweep inspect $kind - "$build"/ftprep inspect "$tmp/data" --limit 2
     sweep verify $kind - "$build"/ftprep verify "$tmp/data"
     sweep stats $kind - "$build"/ftprep stats "$tmp/data"
