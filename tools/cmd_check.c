@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "tools/commands.h"
+#include "tools/inputs.h"
 #include "tools/lint_run.h"
 #include "tools/stop.h"
 
@@ -202,27 +203,33 @@ static uint64_t count(const struct lint_run *r, const struct output *o, enum lin
     return n;
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void put_summary(const struct lint_run *r, const struct output *o)
 {
-    bool any = false;
-    for (int c = 0; c < LINT_CODES; c++)
-        any |= r->counts[c] > 0 && !o->ignored[c];
-    printf("%s", any ? "\n" : "");
+    uint64_t errors = count(r, o, LINT_ERROR), warnings = count(r, o, LINT_WARNING);
+    uint64_t notes = count(r, o, LINT_NOTE);
+    printf("%s", errors + warnings + notes > 0 ? "\n" : "");
     for (int c = 0; c < LINT_CODES; c++)
         if (r->counts[c] > 0 && !o->ignored[c])
             printf("%12" PRIu64 "  %-7s  %s  %s%s\n", r->counts[c],
                    lint_severity_names[lint_rules[c].severity], lint_rules[c].code,
                    lint_rules[c].title,
                    r->counts[c] > o->shown[c] ? " (not all are shown: --max-per-code)" : "");
-    printf("%" PRIu64 " row%s: %" PRIu64 " errors in %" PRIu64 ", %" PRIu64 " warnings, %" PRIu64
-           " notes\n",
-           r->n_rows, r->n_rows == 1 ? "" : "s", count(r, o, LINT_ERROR), r->n_bad_rows,
-           count(r, o, LINT_WARNING), count(r, o, LINT_NOTE));
+    printf("%" PRIu64 " row%s: %" PRIu64 " error%s", r->n_rows, plural(r->n_rows), errors,
+           plural(errors));
+    if (errors > 0)
+        printf(" in %" PRIu64 " row%s", r->n_bad_rows, plural(r->n_bad_rows));
+    printf(", %" PRIu64 " warning%s, %" PRIu64 " note%s\n", warnings, plural(warnings), notes,
+           plural(notes));
 }
 
 static void put_fixes(const struct lint_run *r, const struct check *o)
 {
-    printf("%s: %" PRIu64 " row%s written\n", o->fix, r->n_rows, r->n_rows == 1 ? "" : "s");
+    printf("%s: %" PRIu64 " row%s written\n", o->fix, r->n_rows, plural(r->n_rows));
     for (int c = 0; c < LINT_CODES; c++)
         if (r->fixes[c] > 0)
             printf("%12" PRIu64 "  fixed    %s  %s\n", r->fixes[c], lint_rules[c].code,
@@ -270,10 +277,10 @@ static ft_status conclude(const struct lint_run *r, const struct output *o, ft_e
     if (errors > 0)
         return ft_fail(err, FT_EFORMAT,
                        "%" PRIu64 " error%s; ftprep check --explain CODE says more", errors,
-                       errors == 1 ? "" : "s");
+                       plural(errors));
     if (warnings > 0 && o->options->strict)
         return ft_fail(err, FT_EFORMAT, "%" PRIu64 " warning%s (--strict)", warnings,
-                       warnings == 1 ? "" : "s");
+                       plural(warnings));
     return FT_OK;
 }
 
@@ -290,14 +297,12 @@ static ft_status set_ignored(struct output *o, ft_error *err)
     return FT_OK;
 }
 
-static ft_status check_options(const struct check *o, int n_args, const char **args, ft_error *err)
+static ft_status check_options(const struct check *o, const struct manifest *m, ft_error *err)
 {
-    if (n_args == 0)
-        return ft_fail(err, FT_EUSAGE, "no INPUT is given; expected files, or --explain CODE");
     if (o->max_length > 0 && o->tokenizer == NULL)
         return ft_fail(err, FT_EUSAGE, "--max-length counts tokens: give --tokenizer, too");
-    for (int i = 0; i < n_args && o->fix != NULL; i++)
-        if (path_exists(args[i]) && path_exists(o->fix) && path_same(args[i], o->fix))
+    for (size_t i = 0; i < m->n_sources && o->fix != NULL; i++)
+        if (path_exists(o->fix) && path_same(m->sources[i].path, o->fix))
             return ft_fail(err, FT_EUSAGE, "--fix: %s is an input; name a new file", o->fix);
     if (o->fix != NULL && path_exists(o->fix) && !o->force)
         return ft_fail(err, FT_ESTATE, "%s: exists; --force replaces it", o->fix);
@@ -325,8 +330,8 @@ static ft_status check_model(struct lint_model *m, struct lint_run *r, const cha
     return st;
 }
 
-static ft_status check_inputs(struct lint_run *r, const struct check *o, int n_args,
-                              const char **args, ft_error *err)
+static ft_status check_inputs(struct lint_run *r, const struct check *o, const struct manifest *m,
+                              ft_error *err)
 {
     struct file_writer fixed = {.fd = -1};
     struct stop stop;
@@ -335,7 +340,7 @@ static ft_status check_inputs(struct lint_run *r, const struct check *o, int n_a
         r->fixed = &fixed;
     }
     stop_catch(&stop);
-    ft_status st = lint_files(r, args, (size_t)n_args, err);
+    ft_status st = lint_files(r, m->sources, m->n_sources, err);
     stop_restore(&stop);
     if (st == FT_OK && o->fix != NULL)
         return file_writer_commit(&fixed, err);
@@ -351,6 +356,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     struct output out = {.options = o, .color = log_color(1)};
     struct tok *tok = NULL;
     struct chat_template *chat_template = NULL;
+    struct manifest inputs = {0}; /* its sources only */
     struct source_options source = {.merge = o->merge};
     struct lint_model model = {.source = &source, .max_length = o->max_length};
     struct lint_run r = {.model = &model,
@@ -359,7 +365,10 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
                          .found = found,
                          .ctx = &out};
     ft_status st;
-    FT_GOTO(check_options(o, n_args, args, err));
+    if (n_args == 0)
+        FT_GOTO(ft_fail(err, FT_EUSAGE, "no INPUT is given; expected files, or --explain CODE"));
+    FT_GOTO(inputs_set(&inputs, SOURCE_TRAIN, args, (size_t)n_args, NULL, 0, err));
+    FT_GOTO(check_options(o, &inputs, err));
     FT_GOTO(set_ignored(&out, err));
     FT_GOTO(source_set_rows(&source, o->rows, &o->columns, err));
     FT_GOTO(source_set_train_on(&source, o->train_on, err));
@@ -367,7 +376,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
     model.tok = tok;
     model.chat_template = chat_template;
     FT_GOTO(check_model(&model, &r, o->tokenizer, err));
-    FT_GOTO(check_inputs(&r, o, n_args, args, err));
+    FT_GOTO(check_inputs(&r, o, &inputs, err));
     if (o->json)
         FT_GOTO(put_json(&r, &out, err));
     else
@@ -378,6 +387,7 @@ static ft_status run(void *values, int n_args, const char **args, ft_error *err)
 out:
     buf_free(&out.json);
     lint_model_free(&model);
+    manifest_free(&inputs);
     chat_template_close(chat_template);
     tok_close(tok);
     return st;
@@ -392,6 +402,8 @@ const struct command cmd_check = {
         "file, line, row, field and a code. Errors are what ftprep build refuses; warnings are\n"
         "what it drops or changes, or what trains something else than it seems to; notes are\n"
         "harmless here and break other programs. With --tokenizer also what the rows render to.\n"
+        "INPUT is what ftprep build takes: files, directories, quoted patterns, - for standard "
+        "input.\n"
         "Exit code 1 when there is an error. --fix never writes into an input.",
     .examples = "  ftprep check chat.jsonl\n"
                 "  ftprep check --tokenizer model/ --max-length 2048 chat.jsonl\n"

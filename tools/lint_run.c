@@ -239,12 +239,12 @@ out:
     return st;
 }
 
-static uint64_t total_bytes(const char *const *paths, size_t n)
+static uint64_t total_bytes(const struct manifest_source *sources, size_t n)
 {
     uint64_t bytes = 0;
     struct stat sb;
     for (size_t i = 0; i < n; i++) {
-        if (stat(paths[i], &sb) != 0 || !S_ISREG(sb.st_mode))
+        if (stat(sources[i].path, &sb) != 0 || !S_ISREG(sb.st_mode))
             return 0; /* a pipe: unknown */
         bytes += (uint64_t)sb.st_size;
     }
@@ -279,14 +279,15 @@ static void close_batch(struct batch *b)
     mem_free(b->slots);
 }
 
-ft_status lint_files(struct lint_run *r, const char *const *paths, size_t n, ft_error *err)
+ft_status lint_files(struct lint_run *r, const struct manifest_source *sources, size_t n,
+                     ft_error *err)
 {
     struct batch b;
     ft_status st;
     FT_GOTO(open_batch(&b, r, err));
-    progress_start(&b.progress, "check", "MB", (double)total_bytes(paths, n) * 1e-6);
+    progress_start(&b.progress, "check", "MB", (double)total_bytes(sources, n) * 1e-6);
     for (size_t i = 0; i < n; i++)
-        FT_GOTO(check_file(&b, paths[i], err));
+        FT_GOTO(check_file(&b, sources[i].path, err));
     progress_finish(&b.progress, (double)b.bytes_before * 1e-6, "");
 out:
     close_batch(&b);

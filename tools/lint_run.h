@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "common/file.h"
+#include "formats/manifest.h"
 #include "tools/lint_tokens.h"
 
 /* Where a finding stands. */
@@ -32,8 +33,8 @@ struct lint_run {
 };
 
 /* FT_OK whatever the files hold; errors are those of the machine, a missing file, FT_ESTOP. */
-FT_NODISCARD ft_status lint_files(struct lint_run *r, const char *const *paths, size_t n,
-                                  ft_error *err);
+FT_NODISCARD ft_status lint_files(struct lint_run *r, const struct manifest_source *sources,
+                                  size_t n, ft_error *err);
 /* Adds findings that belong to no row. */
 FT_NODISCARD ft_status lint_whole_file(struct lint_run *r, const char *path,
                                        const struct lint_list *l, ft_error *err);

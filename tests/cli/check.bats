@@ -17,7 +17,7 @@ check() { run "$bin/ftprep" check "$@" 2> /dev/null; }
 @test "clean rows: exit code 0, and the edge cases have no error" {
     check data-samples/chat.jsonl
     [ "$status" -eq 0 ]
-    [[ "$output" == *"215 rows: 0 errors in 0, 0 warnings, 0 notes"* ]]
+    [[ "$output" == *"215 rows: 0 errors, 0 warnings, 0 notes"* ]]
     check data-samples/chat-edge-cases.jsonl
     [ "$status" -eq 0 ]
 }
@@ -27,7 +27,7 @@ check() { run "$bin/ftprep" check "$@" 2> /dev/null; }
     check "$tmp/r.jsonl"
     [ "$status" -eq 1 ]
     [[ "$output" == *"$tmp/r.jsonl:3 (row 1): messages[0].role: error M15: an unknown role: \"human\" is not known; here it is called \"user\""* ]]
-    [[ "$output" == *"2 errors in 1"* ]]
+    [[ "$output" == *"2 errors in 1 row,"* ]]
 }
 
 @test "warnings are exit code 0, with --strict 1" {
@@ -111,7 +111,7 @@ PY
     cmp "$tmp/r.jsonl" "$tmp/before"
     check --strict "$tmp/c.jsonl"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"4 rows: 0 errors in 0, 0 warnings, 0 notes"* ]]
+    [[ "$output" == *"4 rows: 0 errors, 0 warnings, 0 notes"* ]]
     run "$bin/ftprep" check --fix "$tmp/c.jsonl" "$tmp/r.jsonl"
     [ "$status" -eq 1 ]
     [[ "$output" == *"--force replaces it"* ]]
@@ -141,7 +141,7 @@ PY
     done
     check --fix "$tmp/c.jsonl" "$tmp"/{bom,crlf,blank,open}.jsonl
     check "$tmp/c.jsonl"
-    [[ "$output" == *"5 rows: 0 errors in 0, 0 warnings, 0 notes"* ]]
+    [[ "$output" == *"5 rows: 0 errors, 0 warnings, 0 notes"* ]]
 }
 
 @test "files that cannot be cut into rows are named" {
@@ -162,4 +162,85 @@ PY
         # shellcheck disable=SC2086
         "$bin/ftprep" $rest > /dev/null 2>&1 || { echo "$rest"; false; }
     done < "$tmp/commands"
+}
+
+# --- what rows render to --------------------------------------------------------------------------
+
+# template TEXT: $tmp/t.jinja, and a tokenizer directory $tmp/tok with a BOS.
+template() {
+    printf '%s' "$1" > "$tmp/t.jinja"
+    mkdir -p "$tmp/tok"
+    cp data-samples/tokenizer-tiny.json "$tmp/tok/tokenizer.json"
+    echo '{"bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}' > "$tmp/tok/tokenizer_config.json"
+}
+
+rendered() { check --tokenizer "$tmp/tok" --template "$tmp/t.jinja" "$@"; }
+
+turns='{% for m in messages %}{{ "<|im_start|>" + m.role + "\n" }}{% if m.role == "assistant" %}{% generation %}{{ m.content + "<|im_end|>" }}{% endgeneration %}{% else %}{{ m.content + "<|im_end|>" }}{% endif %}{% endfor %}'
+
+@test "T01: a token over the border of what is trained" {
+    template '{% for m in messages %}{% if m.role == "assistant" %}{{ "A: " }}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content + "\n" }}{% endif %}{% endfor %}'
+    echo '{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"the data set"}]}' > "$tmp/r.jsonl"
+    rendered "$tmp/r.jsonl"
+    [[ "$output" == *"warning T01"* ]]
+    template "$turns"
+    rendered "$tmp/r.jsonl"
+    [[ "$output" != *T01* ]]
+}
+
+@test "T03 and T04: BOS twice at the start, and inside" {
+    echo "$good" > "$tmp/r.jsonl"
+    template "{{ bos_token + bos_token }}$turns"
+    rendered "$tmp/r.jsonl"
+    [[ "$output" == *"warning T03"* ]]
+    template "${turns//\"<|im_start|>\"/bos_token + \"<|im_start|>\"}"
+    rendered "$tmp/r.jsonl"
+    [[ "$output" == *"note T04"*"2 times"* ]]
+    template "{{ bos_token }}$turns"
+    rendered "$tmp/r.jsonl"
+    [[ "$output" != *T03* && "$output" != *T04* ]]
+}
+
+@test "T02: the template's end of turn is no token" {
+    echo "$good" > "$tmp/r.jsonl"
+    check --tokenizer data-samples/tokenizer-tiny.json --template llama3_chat "$tmp/r.jsonl"
+    [[ "$output" == *"data-samples/tokenizer-tiny.json: warning T02"*"<|eot_id|>"* ]]
+    check --tokenizer data-samples/tokenizer-tiny.json --template qwen_chat "$tmp/r.jsonl"
+    [[ "$output" != *T02* ]]
+}
+
+@test "T08: what the template refuses" {
+    template "{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}$turns"
+    printf '%s\n' "$good" '{"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}' > "$tmp/r.jsonl"
+    rendered "$tmp/r.jsonl"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"r.jsonl:2 (row 1): error T08"*"no system here"* ]]
+    [[ "$output" == *"2 rows: 1 error in 1 row, "* ]]
+}
+
+@test "T12: a template that is not the model's, shown by a probe" {
+    template "$turns"
+    python3 - "$tmp/tok/tokenizer_config.json" "$tmp/t.jinja" <<'PY'
+import json, sys
+c = json.load(open(sys.argv[1]))
+c["chat_template"] = open(sys.argv[2]).read()
+json.dump(c, open(sys.argv[1], "w"))
+PY
+    echo "$good" > "$tmp/r.jsonl"
+    check --tokenizer "$tmp/tok" --template smollm2 "$tmp/r.jsonl"
+    [[ "$output" == *"tok: warning T12"*"differ from token"* ]]
+    check --tokenizer "$tmp/tok" --template auto "$tmp/r.jsonl"
+    [[ "$output" != *T12* ]]
+}
+
+@test "directories, patterns and compressed files are read as build reads them" {
+    mkdir -p "$tmp/in/sub"
+    echo "$good" > "$tmp/in/a.jsonl"
+    echo "$human" | gzip > "$tmp/in/sub/b.jsonl.gz"
+    check "$tmp/in"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"in/sub/b.jsonl.gz:1 (row 0): messages[0].role: error M15"* ]]
+    [[ "$output" == *"2 rows: "* ]]
+    cat "$tmp/in/a.jsonl" | "$bin/ftprep" check - > "$tmp/out" 2> /dev/null
+    grep -q '^1 row: 0 errors' "$tmp/out"
 }
