@@ -332,6 +332,8 @@ static ft_status open_file(struct tok **out, const char *path, ft_error *err)
             load = kinds[i].load;
     if (spm_file_looks_like((str){(const char *)m.data, m.bytes}))
         load = tok_spm_load;
+    else if (tok_tiktoken_looks_like((str){(const char *)m.data, m.bytes}))
+        load = tok_tiktoken_load;
     file_map_close(&m);
     if (empty)
         return ft_fail(err, FT_EFORMAT, "%s: is empty, expected a tokenizer", path);
@@ -340,7 +342,8 @@ static ft_status open_file(struct tok **out, const char *path, ft_error *err)
 
 static ft_status open_directory(struct tok **out, const char *dir, ft_error *err)
 {
-    static const char *const names[] = {"tokenizer.tok", "tokenizer.json", "tokenizer.model"};
+    static const char *const names[] = {"tokenizer.tok", "tokenizer.json", "tokenizer.model",
+                                        "tekken.json"};
     struct arena a = {0};
     ft_status st = FT_OK;
     size_t i = 0;
@@ -357,7 +360,8 @@ static ft_status open_directory(struct tok **out, const char *dir, ft_error *err
     }
     if (i == ARRAY_LEN(names))
         st = ft_fail(err, FT_EIO,
-                     "%s: no tokenizer.json, tokenizer.model or tokenizer.tok in this directory",
+                     "%s: no tokenizer.json, tokenizer.model, tekken.json or tokenizer.tok in this "
+                     "directory",
                      dir);
     arena_destroy(&a);
     return st;

@@ -178,6 +178,13 @@ FT_NODISCARD ft_status tok_json_parse(struct tok **out, const char *name, str te
 FT_NODISCARD ft_status tok_spm_load(struct tok **out, const char *path, ft_error *err);
 /* The bytes of a .model file; name is for messages. */
 FT_NODISCARD ft_status tok_spm_parse(struct tok **out, const char *name, str bytes, ft_error *err);
+FT_NODISCARD ft_status tok_tiktoken_load(struct tok **out, const char *path, ft_error *err);
+/* Whether the first line is one of a rank file. */
+bool tok_tiktoken_looks_like(str bytes);
+/* A tekken.json already parsed; name is for messages. */
+bool tok_tekken_looks_like(const json *root);
+FT_NODISCARD ft_status tok_tekken_build(struct tok **out, const char *name, const json *root,
+                                        ft_error *err);
 FT_NODISCARD ft_status tok_gguf_load(struct tok **out, const char *path, ft_error *err);
 FT_NODISCARD ft_status tok_blob_load(struct tok **out, const char *path, ft_error *err);
 

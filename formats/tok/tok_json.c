@@ -303,7 +303,9 @@ ft_status tok_json_load(struct tok **out, const char *path, ft_error *err)
 {
     struct json_doc *doc;
     FT_TRY(json_load(&doc, path, JSON_STRICT, TOK_MAX_FILE_BYTES, err));
-    ft_status st = build(out, json_root(doc), path, true, err);
+    ft_status st = tok_tekken_looks_like(json_root(doc))
+                       ? tok_tekken_build(out, path, json_root(doc), err)
+                       : build(out, json_root(doc), path, true, err);
     json_close(doc);
     return st;
 }
