@@ -12,6 +12,7 @@ struct product {
     int64_t m, n, k;
     bool accumulate;
     int layout_a, layout_b; /* 0 rows, 1 transposed; b also 2 weight, 3 weight transposed */
+    enum dtype stored;      /* of a weight; 0 = NF4 */
     float *a, *b, *c;
     struct weight w;
 };
@@ -55,8 +56,9 @@ static void check_product(struct product p)
     p.b = random_f32(p.k * p.n, 2, 1);
     p.c = random_f32(p.m * p.n, 3, 1);
     if (p.layout_b >= 2) {
-        p.w = p.layout_b == 3 ? random_weight(DT_NF4, p.n, p.k, 4)
-                              : random_weight(DT_NF4, p.k, p.n, 4);
+        enum dtype stored = p.stored == 0 ? DT_NF4 : p.stored;
+        p.w = p.layout_b == 3 ? random_weight(stored, p.n, p.k, 4)
+                              : random_weight(stored, p.k, p.n, 4);
         p.b = weight_values(&p.w);
     }
     double *expected = zeros_f64(p.m * p.n);
@@ -96,6 +98,21 @@ static void long_sums_stay_accurate(void **state)
     check_product((struct product){.m = 5, .n = 24, .k = 49152, .layout_b = 0});
     check_product((struct product){.m = 24, .n = 6, .k = 14336, .layout_b = 3});
     check_product((struct product){.m = 64, .n = 64, .k = 49152, .layout_b = 0});
+}
+
+/* Large enough for tiles, with panels and steps that are not whole where the type allows it. */
+static void every_stored_type_is_decoded_into_large_products(void **state)
+{
+    static const enum dtype stored[] = {DT_NF4, DT_Q8_0, DT_F16};
+    (void)state;
+    for (size_t t = 0; t < ARRAY_LEN(stored); t++)
+        for (int layout = 2; layout < 4; layout++) {
+            struct product p = {
+                .m = 70, .n = 128, .k = 192, .layout_b = layout, .stored = stored[t]};
+            check_product(p);
+            (layout == 3 ? &p.n : &p.k)[0] += 13; /* rows */
+            check_product(p);
+        }
 }
 
 /* --- values that are hard for bf16 parts ------------------------------------------------------ */
@@ -245,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_layouts_and_awkward_shapes_match_double),
         cmocka_unit_test(long_sums_stay_accurate),
+        cmocka_unit_test(every_stored_type_is_decoded_into_large_products),
         cmocka_unit_test(amx_is_exact_to_fp32_for_every_finite_value),
         cmocka_unit_test(infinity_and_nan_spoil_their_row_only_in_every_tier),
         cmocka_unit_test(tiles_match_double),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trainer/cpu/matmul_split.h"
 
+#include "common/half.h"
 #include "trainer/cpu/matmul_kernels.h"
 
 #ifdef __x86_64__
@@ -151,12 +152,10 @@ CPU_AVX512_CODE static void right_from_nf4(uint16_t *dst, const struct weight *w
         }
 }
 
-/* byte[c][r] = src[r][c] for 16 rows of 16 bytes, ld apart. Rows r, r + 4, r + 8 and r + 12 share a
- * register from the load on, which leaves two interleavings within lanes and one across them. */
-SPLIT_INLINE void transpose_bytes(uint8_t byte[16][16], const uint8_t *src, int64_t ld)
+/* 16 rows of 16 bytes, ld apart. Rows r, r + 4, r + 8 and r + 12 share register r, which leaves two
+ * interleavings within lanes and one across them to transpose the whole. */
+SPLIT_INLINE void load_quarters(__m512i row[4], const uint8_t *src, int64_t ld)
 {
-    const __m512i across = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-    __m512i row[4], pair[4], quad[4];
     for (int r = 0; r < 4; r++) {
         const uint8_t *s = src + r * ld;
         row[r] = _mm512_castsi128_si512(_mm_loadu_si128((const void *)s));
@@ -165,6 +164,14 @@ SPLIT_INLINE void transpose_bytes(uint8_t byte[16][16], const uint8_t *src, int6
                 _mm512_mask_broadcast_i32x4(row[r], (__mmask16)(0xF << 4 * lane),
                                             _mm_loadu_si128((const void *)(s + 4 * lane * ld)));
     }
+}
+
+/* byte[c][r] = src[r][c] */
+SPLIT_INLINE void transpose_bytes(uint8_t byte[16][16], const uint8_t *src, int64_t ld)
+{
+    const __m512i across = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    __m512i row[4], pair[4], quad[4];
+    load_quarters(row, src, ld);
     pair[0] = _mm512_unpacklo_epi8(row[0], row[1]);
     pair[1] = _mm512_unpackhi_epi8(row[0], row[1]);
     pair[2] = _mm512_unpacklo_epi8(row[2], row[3]);
@@ -210,6 +217,95 @@ CPU_AVX512_CODE static void right_from_nf4_rows(uint16_t *dst, const struct weig
         }
 }
 
+/* --- Q8_0 ------------------------------------------------------------------------------------- */
+
+/* A block is 32 values of a row, so a panel, or a step of one, is one block wide. GGUF models keep
+ * their embeddings, and with them a tied head, in this type. */
+enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, Q8_0_HEADER = 2 };
+
+static const uint8_t *q8_0_block(const struct weight *w, int64_t row, int64_t col)
+{
+    return (const uint8_t *)w->data +
+           (row * (w->cols / Q8_0_BLOCK) + col / Q8_0_BLOCK) * Q8_0_BYTES;
+}
+
+SPLIT_INLINE __m512 q8_0_columns(const uint8_t *q, __m512 scale)
+{
+    __m512i value = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)q));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(value), scale);
+}
+
+/* b = the stored matrix: rows along k. */
+CPU_AVX512_CODE static void right_from_q8_0(uint16_t *dst, const struct weight *w, int64_t j,
+                                            int64_t k0, int64_t kc)
+{
+    for (int64_t k = 0; k < kc; k += SPLIT_K, dst += SPLIT_STEP)
+        for (int64_t i = 0; i < 16; i++) {
+            __m512 scale[2];
+            const uint8_t *q[2];
+            for (int64_t odd = 0; odd < 2; odd++) { /* beyond the end: any row, times zero */
+                int64_t at = k + 2 * i + odd;
+                const uint8_t *block = q8_0_block(w, k0 + FT_MIN(at, kc - 1), j);
+                q[odd] = block + Q8_0_HEADER;
+                scale[odd] = _mm512_set1_ps(at < kc ? f16_to_f32(load_u16le(block)) : 0.0f);
+            }
+            for (int64_t h = 0; h < 2; h++)
+                store_right_row(dst + h * SPLIT_TILE + i * SPLIT_K,
+                                q8_0_columns(q[0] + 16 * h, scale[0]),
+                                q8_0_columns(q[1] + 16 * h, scale[1]));
+        }
+}
+
+/* pair[c][r] = the 16 bits c of row r, for 16 rows of 8, ld bytes apart; as transpose_bytes. */
+SPLIT_INLINE void transpose_pairs(uint16_t pair[8][16], const uint8_t *src, int64_t ld)
+{
+    const __m512i across = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+    __m512i row[4], two[4], four[4];
+    load_quarters(row, src, ld);
+    two[0] = _mm512_unpacklo_epi16(row[0], row[1]);
+    two[1] = _mm512_unpackhi_epi16(row[0], row[1]);
+    two[2] = _mm512_unpacklo_epi16(row[2], row[3]);
+    two[3] = _mm512_unpackhi_epi16(row[2], row[3]);
+    four[0] = _mm512_unpacklo_epi32(two[0], two[2]);
+    four[1] = _mm512_unpackhi_epi32(two[0], two[2]);
+    four[2] = _mm512_unpacklo_epi32(two[1], two[3]);
+    four[3] = _mm512_unpackhi_epi32(two[1], two[3]);
+    for (int q = 0; q < 4; q++)
+        _mm512_storeu_si512(pair[2 * q], _mm512_permutexvar_epi64(across, four[q]));
+}
+
+/* 16 vectors over half a step. */
+SPLIT_INLINE void q8_0_pairs(uint16_t *dst, const uint8_t *q, int64_t ld, __m512 scale)
+{
+    uint16_t pair[8][16];
+    transpose_pairs(pair, q, ld);
+    for (int i = 0; i < 8; i++) {
+        __m512i both = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)pair[i]));
+        __m512i even = _mm512_srai_epi32(_mm512_slli_epi32(both, 24), 24);
+        __m512i odd = _mm512_srai_epi32(_mm512_slli_epi32(both, 16), 24);
+        store_right_row(dst + i * SPLIT_K, _mm512_mul_ps(_mm512_cvtepi32_ps(even), scale),
+                        _mm512_mul_ps(_mm512_cvtepi32_ps(odd), scale));
+    }
+}
+
+/* b = the transpose of the stored matrix, whose rows j.. are the vectors; kc is a multiple of 32 as
+ * cols is. */
+CPU_AVX512_CODE static void right_from_q8_0_rows(uint16_t *dst, const struct weight *w, int64_t j,
+                                                 int64_t k0, int64_t kc)
+{
+    const int64_t ld = w->cols / Q8_0_BLOCK * Q8_0_BYTES;
+    for (int64_t k = 0; k < kc; k += SPLIT_K, dst += SPLIT_STEP)
+        for (int64_t h = 0; h < 2; h++) {
+            const uint8_t *block = q8_0_block(w, j + 16 * h, k0 + k);
+            float scale[16];
+            for (int64_t v = 0; v < 16; v++)
+                scale[v] = f16_to_f32(load_u16le(block + v * ld));
+            for (int64_t half = 0; half < 2; half++)
+                q8_0_pairs(dst + h * SPLIT_TILE + half * 8 * SPLIT_K,
+                           block + Q8_0_HEADER + 16 * half, ld, _mm512_loadu_ps(scale));
+        }
+}
+
 /* --- right operand ---------------------------------------------------------------------------- */
 
 /* Any weight: its values first. */
@@ -229,11 +325,10 @@ static void right_from_values(uint16_t *dst, const struct matmul_operand *b, int
 void split_right(uint16_t *dst, const struct matmul_operand *b, int64_t j, int64_t n, int64_t k0,
                  int64_t kc, float *scratch)
 {
-    if (b->weight != NULL && nf4_is_even(b->weight) && n == SPLIT_VECTORS) {
-        if (b->transposed)
-            right_from_nf4_rows(dst, b->weight, j, k0, kc);
-        else
-            right_from_nf4(dst, b->weight, j, k0, kc);
+    if (b->weight != NULL && n == SPLIT_VECTORS && nf4_is_even(b->weight)) {
+        (b->transposed ? right_from_nf4_rows : right_from_nf4)(dst, b->weight, j, k0, kc);
+    } else if (b->weight != NULL && n == SPLIT_VECTORS && b->weight->dtype == DT_Q8_0) {
+        (b->transposed ? right_from_q8_0_rows : right_from_q8_0)(dst, b->weight, j, k0, kc);
     } else if (b->weight != NULL) {
         right_from_values(dst, b, j, n, k0, kc, scratch);
     } else if (b->col_stride == 1) {
