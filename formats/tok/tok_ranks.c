@@ -162,7 +162,7 @@ static ft_status add_merges(struct tok_builder *b, const struct tok_ranks *r,
 }
 
 ft_status tok_ranks_build(struct tok_builder *b, struct tok_ranks *r, int64_t first_id,
-                          size_t max_added, ft_error *err)
+                          ft_error *err)
 {
     struct alphabet a;
     struct spelled *s;
@@ -173,7 +173,7 @@ ft_status tok_ranks_build(struct tok_builder *b, struct tok_ranks *r, int64_t fi
     b->tok->model.kind = MODEL_BPE_BYTES;
     b->tok->model.flags = MODEL_IGNORE_MERGES | MODEL_EXPLICIT_RANKS;
     b->tok->model.unk = -1;
-    ft_status st = tok_builder_reserve(b, r->n, 0, max_added, err);
+    ft_status st = tok_builder_reserve(b, r->n, 0, err);
     if (st == FT_OK)
         st = add_pieces(b, r, &a, s, first_id, err);
     if (st == FT_OK)
@@ -181,4 +181,10 @@ ft_status tok_ranks_build(struct tok_builder *b, struct tok_ranks *r, int64_t fi
     mem_free(s);
     return st == FT_OK ? tok_builder_decode(b, (struct decode_step){.kind = DECODE_BYTE_LEVEL}, err)
                        : st;
+}
+
+int32_t tok_ranks_special(const struct tok_builder *b, str content)
+{
+    const struct added_token *a = tok_builder_find_added(b, content);
+    return a == NULL ? -1 : a->id;
 }

@@ -22,9 +22,11 @@ void tok_ranks_free(struct tok_ranks *r);
 /* Adds the token that base64 stands for. */
 FT_NODISCARD ft_status tok_ranks_add(struct tok_ranks *r, str base64, int64_t rank, ft_error *err);
 
-/* Makes the model of b from the ranks: the id of a token is first_id + rank. Room for max_added
- * added tokens is left. Ranks must be unique and all single bytes must be there. */
+/* Makes the model of b from the ranks: the id of a token is first_id + rank. Ranks must be unique
+ * and all single bytes must be there. */
 FT_NODISCARD ft_status tok_ranks_build(struct tok_builder *b, struct tok_ranks *r, int64_t first_id,
-                                       size_t max_added, ft_error *err);
+                                       ft_error *err);
+/* Id of an added token, or -1. */
+int32_t tok_ranks_special(const struct tok_builder *b, str content);
 
 #endif

@@ -105,8 +105,8 @@ static ft_status add_specials(struct tok_builder *b, const json *root, const str
         snprintf(text, sizeof text, "<SPECIAL_%d>", (int)i);
         FT_TRY(tok_builder_added(b, i, str_from(text), ADDED_SPECIAL, err));
     }
-    b->tok->bos = tok_builder_added_id(b, STR("<s>"));
-    b->tok->eos = tok_builder_added_id(b, STR("</s>"));
+    b->tok->bos = tok_ranks_special(b, STR("<s>"));
+    b->tok->eos = tok_ranks_special(b, STR("</s>"));
     return FT_OK;
 }
 
@@ -115,7 +115,7 @@ static ft_status fill(struct tok_builder *b, struct tok_ranks *r, const json *ro
     struct config c;
     FT_TRY(read_config(&c, root, err));
     FT_TRY(read_vocabulary(r, root, &c, err));
-    FT_TRY(tok_ranks_build(b, r, c.n_special, (size_t)c.n_special, err));
+    FT_TRY(tok_ranks_build(b, r, c.n_special, err));
     FT_TRY(add_specials(b, root, &c, err));
     return tok_builder_stage(b,
                              (struct pretok_stage){.kind = PRETOK_SPLIT,

@@ -26,7 +26,7 @@ struct known {
     const char *specials, *bos, *eos;
 };
 
-enum { MAX_SPECIALS = 4096, MAX_SIDECAR_BYTES = 16 << 20 };
+enum { MAX_SIDECAR_BYTES = 16 << 20 };
 
 static const struct known known[] = {
     {"Llama 3", UINT64_C(0xE7339703BB9E9D7B), PATTERN_LLAMA3, 128000,
@@ -117,8 +117,8 @@ static ft_status add_known(struct tok_builder *b, const struct known *k, ft_erro
         else
             FT_TRY(tok_builder_added(b, id++, entry, ADDED_SPECIAL, err));
     }
-    b->tok->bos = k->bos == NULL ? -1 : tok_builder_added_id(b, str_from(k->bos));
-    b->tok->eos = tok_builder_added_id(b, str_from(k->eos));
+    b->tok->bos = k->bos == NULL ? -1 : tok_ranks_special(b, str_from(k->bos));
+    b->tok->eos = tok_ranks_special(b, str_from(k->eos));
     return FT_OK;
 }
 
@@ -138,7 +138,7 @@ static ft_status build_known(struct tok_builder *b, struct tok_ranks *r, str tex
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (known[i].hash != hash)
             continue;
-        FT_TRY(tok_ranks_build(b, r, 0, MAX_SPECIALS, err));
+        FT_TRY(tok_ranks_build(b, r, 0, err));
         FT_TRY(add_known(b, &known[i], err));
         return add_pattern(b, str_from(known[i].pattern), err);
     }
@@ -175,7 +175,7 @@ static ft_status read_role(int32_t *id, const struct tok_builder *b, const json 
     *id = -1;
     if (!json_str(json_get(root, key), &content))
         return FT_OK;
-    *id = tok_builder_added_id(b, content);
+    *id = tok_ranks_special(b, content);
     return *id >= 0 ? FT_OK
                     : ft_fail(err, FT_EFORMAT, "%s: \"%.*s\" is not among special_tokens", key,
                               STR_ARG(content));
@@ -190,7 +190,7 @@ static ft_status build_described(struct tok_builder *b, struct tok_ranks *r, con
     for (size_t i = 0; i < ARRAY_LEN(named_patterns); i++)
         if (str_is(pattern, named_patterns[i].name))
             pattern = str_from(named_patterns[i].pattern);
-    FT_TRY(tok_ranks_build(b, r, 0, json_count(specials), err));
+    FT_TRY(tok_ranks_build(b, r, 0, err));
     for (const json *v = json_first(specials); v != NULL; v = json_next(v))
         FT_TRY(add_special(b, v, err));
     FT_TRY(read_role(&b->tok->bos, b, root, "bos_token", err));
