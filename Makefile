@@ -157,6 +157,7 @@ demo: ## install what is missing, build, and go from chat rows to a trained adap
 check: ## install what is missing and run every test
 	@tests/install_deps.sh check
 	@tests/fetch_model.sh
+	@tests/fetch_vocab.sh
 	@tests/check.sh
 
 check-fast: ## tree rules, unit and command-line tests of the release build
