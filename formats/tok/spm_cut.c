@@ -27,12 +27,12 @@ static size_t char_bytes(uint8_t lead)
 }
 
 /* A character of more than one byte as a number that tells it from the others. */
-static uint32_t char_key(const uint8_t *p)
+static inline uint32_t char_key(const uint8_t *p)
 {
-    uint32_t key = 0;
-    for (size_t i = 0, n = char_bytes(p[0]); i < n; i++)
-        key = key << 8 | p[i];
-    return key;
+    uint32_t key = (uint32_t)p[0] << 8 | p[1];
+    if (p[0] >= 0xE0)
+        key = key << 8 | p[2];
+    return p[0] >= 0xF0 ? key << 8 | p[3] : key;
 }
 
 /* Calls for each border inside a piece. */
@@ -93,15 +93,34 @@ static uint64_t cut_mask(const struct spm_cut *c, const uint8_t *text, size_t at
     return mask;
 }
 
+/* The top bits of eight bytes. */
+static uint64_t top_bits(uint64_t eight)
+{
+    return (eight >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
+}
+
+/* Bit i: text[at + i] begins a character above 0x7F behind another one. */
+static uint64_t wide_borders(const uint8_t *text, size_t at, size_t n)
+{
+    uint64_t wide = 0, leads = 0, eight;
+    for (size_t i = 0; i < n; i += 8) {
+        uint8_t padded[8] = {0};
+        memcpy(padded, text + at + i, FT_MIN(n - i, (size_t)8));
+        eight = load_u64le(padded);
+        wide |= top_bits(eight) << i;
+        leads |= top_bits(eight & eight << 1) << i; /* 11xxxxxx */
+    }
+    return leads & (wide << 1 | text[at - 1] >> 7);
+}
+
 /* Adds the cuts between characters above 0x7F whose bytes occur side by side, but not themselves.
  */
 static uint64_t add_char_cuts(uint64_t mask, const struct spm_cut *c, const uint8_t *text,
                               size_t at, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *p = text + at + i, *before = p - 1;
-        if (p[0] < 0xC0 || before[0] < 0x80 || (mask >> i & 1))
-            continue;
+    for (uint64_t rest = wide_borders(text, at, n) & ~mask; rest != 0; rest &= rest - 1) {
+        size_t i = (size_t)__builtin_ctzll(rest);
+        const uint8_t *p = text + at + i, *before = p - 2;
         while (is_continuation(*before))
             before--;
         uint32_t bit = pair_bit(c, char_key(before), char_key(p));
