@@ -110,9 +110,8 @@ static ft_status verify_tokenizer(const struct export_files *f, const char *path
     tok_close(written);
     if (was.lo != is.lo || was.hi != is.hi)
         return ft_fail(err, FT_EFORMAT,
-                       "the tokenizer of %s cannot be written as tokenizer.json: it reads back "
-                       "differently",
-                       f->base_path);
+                       "the tokenizer of %s cannot be written as %s: it reads back differently",
+                       f->base_path, tok_file_name(f->tok));
     return FT_OK;
 }
 
@@ -120,12 +119,12 @@ static ft_status write_tokenizer(const struct export_files *f, const char *dir, 
 {
     struct arena a = {0};
     struct buf model = {0}, config = {0};
-    const char *path = path_join(&a, dir, "tokenizer.json");
+    const char *path = path_join(&a, dir, tok_file_name(f->tok));
     const char *jinja = path_join(&a, dir, "chat_template.jinja");
     ft_status st;
     if (path == NULL || jinja == NULL)
         FT_GOTO(ft_fail_memory(err, strlen(dir), "a path"));
-    FT_GOTO(tok_to_json(&model, f->tok, err));
+    FT_GOTO(tok_to_file(&model, f->tok, err));
     FT_GOTO(publish_text(path, &model, err));
     FT_GOTO(verify_tokenizer(f, path, err));
     FT_GOTO(export_chat_template(f, jinja, err));

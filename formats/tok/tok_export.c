@@ -261,6 +261,27 @@ ft_status tok_to_json(struct buf *out, const struct tok *t, ft_error *err)
     return st == FT_OK ? buf_status(out, "tokenizer.json", err) : st;
 }
 
+const char *tok_file_name(const struct tok *t)
+{
+    return t->spm != NULL ? "tokenizer.model" : "tokenizer.json";
+}
+
+ft_status tok_to_file(struct buf *out, const struct tok *t, ft_error *err)
+{
+    if (t->spm == NULL)
+        return tok_to_json(out, t, err);
+    spm_file_write(out, spm_contents(t->spm));
+    return buf_status(out, "tokenizer.model", err);
+}
+
+/* The class of transformers that reads the file. */
+static const char *class_name(const struct tok *t)
+{
+    if (t->spm == NULL)
+        return "PreTrainedTokenizerFast";
+    return spm_contents(t->spm)->model_type == SPM_UNIGRAM ? "T5Tokenizer" : "LlamaTokenizer";
+}
+
 static void write_token(struct buf *out, const char *key, const struct tok *t, int32_t id)
 {
     if (id < 0)
@@ -283,7 +304,7 @@ void tok_to_config_json(struct buf *out, const struct tok *t, int64_t max_positi
     write_token(out, "eos_token", t, t->eos);
     buf_printf(out,
                "  \"model_max_length\": %lld,\n"
-               "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n"
+               "  \"tokenizer_class\": \"%s\"\n"
                "}\n",
-               (long long)max_positions);
+               (long long)max_positions, class_name(t));
 }

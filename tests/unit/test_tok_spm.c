@@ -8,6 +8,7 @@
 #include "formats/compress.h"
 #include "formats/tok/charsmap.h"
 #include "formats/tok/grapheme.h"
+#include "formats/tok/tok_export.h"
 #include "formats/tok/tok_internal.h"
 #include "formats/tok/unigram.h"
 #include "tests/support/check.h"
@@ -559,6 +560,25 @@ static void what_is_written_is_the_same_tokenizer(void **state)
     }
 }
 
+static void the_file_can_be_written_again(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < ARRAY_LEN(golden_models); m++) {
+        struct tok *t = open_golden(golden_models[m]), *copy;
+        struct buf file = {0};
+        const char *path = test_path(tok_file_name(t));
+        ft_error err;
+        assert_string_equal(tok_file_name(t), "tokenizer.model");
+        ASSERT_OK(tok_to_file(&file, t, &err));
+        ASSERT_OK(file_publish(path, file.data, file.len, &err));
+        ASSERT_OK(tok_open(&copy, test_path(""), &err)); /* the directory that holds it */
+        assert_true(hash128_eq(tok_fingerprint(t), tok_fingerprint(copy)));
+        buf_free(&file);
+        tok_close(copy);
+        tok_close(t);
+    }
+}
+
 static void a_bad_file_is_named_with_its_place(void **state)
 {
     (void)state;
@@ -741,6 +761,7 @@ int main(void)
         cmocka_unit_test(one_by_one_gives_the_same_text),
         cmocka_unit_test(incomplete_characters_wait),
         cmocka_unit_test(what_is_written_is_the_same_tokenizer),
+        cmocka_unit_test(the_file_can_be_written_again),
         cmocka_unit_test(a_bad_file_is_named_with_its_place),
         cmocka_unit_test(a_piece_of_one_nul_stands_for_nothing),
         cmocka_unit_test(the_trainers_examples_are_read),
