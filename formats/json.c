@@ -16,6 +16,7 @@ struct json_doc {
     cJSON *root;
     char *text;         /* the scanned copy, only while parsing */
     bool odd_numbers;   /* some may need json_number_text */
+    bool stand_ins;     /* some strings hold a NUL_STAND_IN */
     const char *cursor; /* in text, behind the number that was visited last */
 };
 
@@ -63,16 +64,42 @@ static bool is_odd_number(const char *t, size_t i, size_t *digits)
     return c == '.' || ((c == 'e' || c == 'E') && i > 0 && t[i - 1] >= '0' && t[i - 1] <= '9');
 }
 
+/* Bytes at p that a string may hold as they are: neither controls, nor quotes or backslashes. Eight
+ * at a time; each test sets the high bit of a byte that may be one, and of no byte before it. */
+static size_t plain_run(const char *p, size_t n)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    size_t i = 0;
+    for (; n - i >= 8; i += 8) {
+        uint64_t x = load_u64le(p + i), quote = x ^ ones * '"', slash = x ^ ones * '\\';
+        uint64_t hits =
+            ((x - ones * 0x20) & ~x) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+        if ((hits & high) != 0)
+            break;
+    }
+    while (i < n && (unsigned char)p[i] >= 0x20 && p[i] != '"' && p[i] != '\\')
+        i++;
+    return i;
+}
+
 /* One pass over the text: refuses what cJSON would let through, blanks comments and replaces each
  * \u0000 by its shorter stand-in, compacting in place. Offsets in messages stay those of the
  * original as long as no \u0000 came before, which is close enough for a syntax error behind one.
  */
-static ft_status scan_text(char *t, size_t *n, bool *odd_numbers, const char *name, str original,
-                           enum json_flags flags, ft_error *err)
+static ft_status scan_text(char *t, size_t *n, bool *odd_numbers, bool *stand_ins, const char *name,
+                           str original, enum json_flags flags, ft_error *err)
 {
     bool in_string = false;
     size_t out = 0, digits = 0;
     for (size_t i = 0; i < *n;) {
+        size_t plain = in_string ? plain_run(t + i, *n - i) : 0;
+        if (plain > 0) {
+            if (out != i)
+                memmove(t + out, t + i, plain);
+            i += plain;
+            out += plain;
+            continue;
+        }
         unsigned char c = (unsigned char)t[i];
         if (in_string && c < 0x20)
             return syntax_error(err, name, original, i,
@@ -93,6 +120,7 @@ static ft_status scan_text(char *t, size_t *n, bool *odd_numbers, const char *na
         if (in_string && c == '\\' && i + 1 < *n) {
             if (*n - i >= 6 && memcmp(t + i, "\\u0000", 6) == 0) {
                 memcpy(t + out, NUL_STAND_IN, 2);
+                *stand_ins = true;
                 out += 2;
                 i += 6;
                 continue;
@@ -115,12 +143,28 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static ft_status key_twice(const char *key, const char *name, ft_error *err)
+{
+    return ft_fail(err, FT_EFORMAT, "%s: the key \"%s\" appears twice in one object", name, key);
+}
+
+/* Each with each: what nearly all objects need, without allocating. */
+enum { FEW_KEYS = 8 };
+static ft_status check_few_keys(const cJSON *object, const char *name, ft_error *err)
+{
+    for (const cJSON *m = object->child; m != NULL; m = m->next)
+        for (const cJSON *o = object->child; o != m; o = o->next)
+            if (o->string[0] == m->string[0] && strcmp(o->string, m->string) == 0)
+                return key_twice(m->string, name, err);
+    return FT_OK;
+}
+
 static ft_status check_object_keys(const cJSON *object, const char *name, ft_error *err)
 {
     size_t n = (size_t)cJSON_GetArraySize(object), i = 0;
     const char **keys;
-    if (n < 2)
-        return FT_OK;
+    if (n <= FEW_KEYS)
+        return check_few_keys(object, name, err);
     FT_TRY(mem_new(&keys, n, sizeof *keys, "the keys of a JSON object", err));
     for (const cJSON *m = object->child; m != NULL; m = m->next)
         keys[i++] = m->string;
@@ -128,19 +172,18 @@ static ft_status check_object_keys(const cJSON *object, const char *name, ft_err
     ft_status st = FT_OK;
     for (i = 1; i < n && st == FT_OK; i++)
         if (strcmp(keys[i - 1], keys[i]) == 0)
-            st = ft_fail(err, FT_EFORMAT, "%s: the key \"%s\" appears twice in one object", name,
-                         keys[i]);
+            st = key_twice(keys[i], name, err);
     mem_free(keys);
     return st;
 }
 
 /* Puts the NULs back into a string value. Its length then lives in valuedouble, which cJSON leaves
  * unused for strings. */
-static void finish_string(cJSON *v)
+static void finish_string(cJSON *v, bool stand_ins)
 {
     char *s = v->valuestring;
     size_t n = strlen(s), out = 0;
-    char *stand_in = strstr(s, NUL_STAND_IN);
+    char *stand_in = stand_ins ? strstr(s, NUL_STAND_IN) : NULL;
     if (stand_in != NULL) {
         out = (size_t)(stand_in - s);
         for (size_t i = out; i < n; i++, out++) {
@@ -195,7 +238,7 @@ static ft_status finish_number(struct json_doc *doc, cJSON *v, ft_error *err)
 static ft_status finish_tree(struct json_doc *doc, cJSON *v, const char *name, ft_error *err)
 {
     if (cJSON_IsString(v))
-        finish_string(v);
+        finish_string(v, doc->stand_ins);
     if (doc->odd_numbers && cJSON_IsNumber(v))
         FT_TRY(finish_number(doc, v, err));
     if (cJSON_IsObject(v))
@@ -309,7 +352,7 @@ ft_status json_parse(struct json_doc **out, const char *name, str text, enum jso
     FT_GOTO(mem_new(&doc->text, text.len + 1, 1, "JSON text", err));
     if (text.len > 0)
         memcpy(doc->text, text.ptr, text.len);
-    FT_GOTO(scan_text(doc->text, &n, &doc->odd_numbers, name, text, flags, err));
+    FT_GOTO(scan_text(doc->text, &n, &doc->odd_numbers, &doc->stand_ins, name, text, flags, err));
     FT_GOTO(parse_scanned(doc, name, text, n, err));
     mem_free(doc->text);
     doc->text = NULL;

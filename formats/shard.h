@@ -13,7 +13,7 @@ enum {
     SHARD_ENTRY_BYTES = 40,        /* of the sample index */
     SHARD_RECORD_BYTES = 24,       /* head of a record inside a block */
     SHARD_BLOCK_BYTES = 24,        /* of the block table */
-    SHARD_BLOCK_RAW = 256 << 10,   /* a block is closed when it holds this much */
+    SHARD_BLOCK_RAW = 16 << 10,    /* a block is closed when it holds this much */
     SHARD_MAX_TOKENS = 1 << 24,    /* of one sample */
     SHARD_MAX_BLOCK_RAW = 1 << 28, /* above the largest sample and a full block */
 };

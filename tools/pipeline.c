@@ -15,6 +15,7 @@ enum {
     BATCH_BYTES = 256 << 10,
     BATCH_ROWS = 256,
     BUDGET_BYTES = 64 << 20, /* row text on its way between reader and writer */
+    BLOCKS_AHEAD = 32,       /* of a shard, closed and not written, for each worker */
     KEEP_BYTES = 4 << 20,    /* a batch that grew beyond it gives its memory back */
 };
 
@@ -784,7 +785,7 @@ static void free_batches(struct batch *batches, size_t n)
 static ft_status run(struct pipeline *p, ft_error *err)
 {
     const struct pipeline_options *o = p->options;
-    size_t n_batches = (size_t)o->n_workers * 4 + 4, depth = (size_t)o->n_workers * 2;
+    size_t n_batches = (size_t)o->n_workers * 4 + 4, depth = (size_t)o->n_workers * BLOCKS_AHEAD;
     struct batch *batches = NULL;
     struct pool *pool = NULL;
     ft_status st;

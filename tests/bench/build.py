@@ -76,4 +76,5 @@ def main():
     subprocess.run([args.bin + "/tests/tools/bench_pack"], check=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
