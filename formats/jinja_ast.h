@@ -165,6 +165,7 @@ struct jinja_function {
 struct jinja_node {
     uint8_t kind; /* enum jinja_kind */
     uint8_t op;
+    bool lenient;             /* slices in constant output: what cannot be sliced is undefined */
     bool recursive, extended; /* loops: called again by name; with a `loop` variable */
     uint16_t depth;           /* 1 + the deepest child */
     uint16_t loop_slot;

@@ -145,6 +145,8 @@ static ft_status eval_getitem(struct jinja_value *out, struct jinja_run *r,
     FT_TRY(eval_or_none(&parts[1], r, n->b->b));
     FT_TRY(eval_or_none(&parts[2], r, n->b->c));
     r->at = n;
+    if (n->b->lenient && object.type != JV_UNDEFINED && !jinja_can_slice(object))
+        return jinja_undefined(out, r, "a constant that cannot be sliced");
     return jinja_slice(out, r, object, parts);
 }
 

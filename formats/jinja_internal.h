@@ -306,6 +306,7 @@ FT_NODISCARD ft_status jinja_getattr(struct jinja_value *out, struct jinja_run *
                                      struct jinja_value object, str name);
 FT_NODISCARD ft_status jinja_getitem(struct jinja_value *out, struct jinja_run *r,
                                      struct jinja_value object, struct jinja_value key);
+bool jinja_can_slice(struct jinja_value v);
 /* parts: start, stop, step; JV_NONE = not given. */
 FT_NODISCARD ft_status jinja_slice(struct jinja_value *out, struct jinja_run *r,
                                    struct jinja_value object, const struct jinja_value parts[3]);

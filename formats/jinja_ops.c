@@ -266,7 +266,7 @@ void jinja_slice_bounds(int64_t n, int64_t *from, int64_t *to)
 }
 
 struct span {
-    int64_t start, step, count;
+    int64_t start, stop, step, count;
 };
 
 static ft_status slice_number(int64_t *out, struct jinja_run *r, struct jinja_value v,
@@ -300,7 +300,7 @@ static ft_status resolve_slice(struct span *out, struct jinja_run *r, int64_t n,
     stop = FT_MAX(FT_MIN(stop, high), low);
     int64_t distance = step > 0 ? stop - start : start - stop;
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
-    *out = (struct span){start, step,
+    *out = (struct span){start, stop, step,
                          distance <= 0 ? 0 : (int64_t)(((uint64_t)distance - 1) / stride + 1)};
     return FT_OK;
 }
@@ -345,6 +345,11 @@ static ft_status slice_seq(struct jinja_value *out, struct jinja_run *r, struct 
     return FT_OK;
 }
 
+bool jinja_can_slice(struct jinja_value v)
+{
+    return is_sequence(v) || v.type == JV_RANGE;
+}
+
 ft_status jinja_slice(struct jinja_value *out, struct jinja_run *r, struct jinja_value object,
                       const struct jinja_value parts[3])
 {
@@ -352,7 +357,7 @@ ft_status jinja_slice(struct jinja_value *out, struct jinja_run *r, struct jinja
     int64_t n;
     if (object.type == JV_UNDEFINED)
         return jinja_raise_undefined(r, object);
-    if (!is_sequence(object) && object.type != JV_RANGE)
+    if (!jinja_can_slice(object))
         return jinja_raise(r, "a %s cannot be sliced", jinja_type_name(object));
     FT_TRY(jinja_length(&n, r, object));
     FT_TRY(resolve_slice(&span, r, n, parts));
@@ -365,8 +370,8 @@ ft_status jinja_slice(struct jinja_value *out, struct jinja_run *r, struct jinja
     if (__builtin_mul_overflow(g->step, span.step, &step) ||
         __builtin_mul_overflow(g->step, span.start, &start) ||
         __builtin_add_overflow(start, g->start, &start) ||
-        __builtin_mul_overflow(step, span.count, &stop) ||
-        __builtin_add_overflow(stop, start, &stop))
+        __builtin_mul_overflow(g->step, span.stop, &stop) ||
+        __builtin_add_overflow(stop, g->start, &stop))
         return too_large(r);
     return jinja_new_range(out, r, start, stop, step);
 }
@@ -547,5 +552,9 @@ ft_status jinja_getitem(struct jinja_value *out, struct jinja_run *r, struct jin
         return FT_OK;
     if (key.type == JV_STR)
         return jinja_undefined_name(out, r, jinja_type_name(object), jinja_view(key), false);
-    return jinja_undefined_name(out, r, jinja_type_name(object), STR("[...]"), false);
+    struct jinja_builder b = {0};
+    FT_TRY(jinja_put(r, &b, STR("["), JINJA_TEMPLATE));
+    FT_TRY(key.type < JV_LIST ? jinja_put_repr(r, &b, key) : FT_OK);
+    FT_TRY(jinja_put(r, &b, STR("]"), JINJA_TEMPLATE));
+    return jinja_undefined_name(out, r, jinja_type_name(object), (str){b.data, b.len}, false);
 }

@@ -714,6 +714,55 @@ static ft_status bind_function(struct resolver *rs, struct place p, struct jinja
 
 /* --- every node ------------------------------------------------------------------------------ */
 
+/* Filters that Jinja never evaluates when it compiles. */
+static bool needs_context(const struct jinja_node *n)
+{
+    static const char *const names[] = {"map", "select", "reject", "selectattr", "rejectattr"};
+    for (size_t i = 0; n->kind == JN_FILTER && i < ARRAY_LEN(names); i++)
+        if (str_is(n->text, names[i]))
+            return true;
+    return false;
+}
+
+static bool is_constant(const struct jinja_node *n)
+{
+    if (n == NULL)
+        return true;
+    bool all = n->kind != JN_NAME && n->kind != JN_CALL && !needs_context(n);
+    all = all && is_constant(n->a) && is_constant(n->b) && is_constant(n->c);
+    for (size_t i = 0; i < n->list.n && all; i++)
+        all = is_constant(n->list.items[i]);
+    for (size_t i = 0; i < n->args.positional.n && all; i++)
+        all = is_constant(n->args.positional.items[i]);
+    for (size_t i = 0; i < n->args.n_keywords && all; i++)
+        all = is_constant(n->args.keywords[i].value);
+    return all && is_constant(n->args.star) && is_constant(n->args.double_star);
+}
+
+/* Jinja evaluates constant output when it compiles, by a function that does not mind what it cannot
+ * slice. */
+static void mark_slices(struct jinja_node *n)
+{
+    if (n == NULL)
+        return;
+    n->lenient = n->kind == JN_SLICE;
+    mark_slices(n->a);
+    mark_slices(n->b);
+    mark_slices(n->c);
+    for (size_t i = 0; i < n->list.n; i++)
+        mark_slices(n->list.items[i]);
+    for (size_t i = 0; i < n->args.positional.n; i++)
+        mark_slices(n->args.positional.items[i]);
+}
+
+static ft_status bind_output(struct resolver *rs, struct place p, struct jinja_node *n)
+{
+    for (size_t i = 0; i < n->list.n; i++)
+        if (is_constant(n->list.items[i]))
+            mark_slices(n->list.items[i]);
+    return bind_all(rs, p, n->list);
+}
+
 static ft_status bind_condition_expr(struct resolver *rs, struct place p, struct jinja_node *n)
 {
     p.soft = true;
@@ -738,6 +787,8 @@ static ft_status bind(struct resolver *rs, struct place p, struct jinja_node *n)
     switch (n->kind) {
     case JN_NAME:
         return bind_name(rs, p.symbols, n);
+    case JN_OUTPUT:
+        return bind_output(rs, p, n);
     case JN_FILTER:
     case JN_TEST:
         return bind_builtin(rs, p, n);

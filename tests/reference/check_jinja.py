@@ -7,27 +7,13 @@ usage: python3 tests/reference/check_jinja.py PROGRAM FROM TO          random te
        python3 tests/reference/check_jinja.py PROGRAM --golden FILE N  writes N of them as goldens
 PROGRAM is build/release/tests/tools/jinja_render. (transformers 5.24.0, jinja2 3.1.6)
 """
-import datetime
 import json
-import subprocess
 import sys
-import warnings
 
 import transformers.utils.chat_template_utils as ctu
 
-sys.path.insert(0, "tests/reference")
-import jinja_random  # noqa: E402
-
-warnings.simplefilter("ignore")
-
-
-class Clock(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return cls(2024, 7, 26, 12, 34, 56)
-
-
-ctu.datetime = Clock
+import jinja_random
+from check_jinja_common import ours, verdict
 
 
 def reference(case):
@@ -41,22 +27,6 @@ def reference(case):
         return {"error": "RecursionError", "depth": True}
     except BaseException as e:  # template errors, and whatever Python raises inside
         return {"error": f"{type(e).__name__}: {e}"}
-
-
-def ours(program, cases):
-    lines = "".join(json.dumps(c) + "\n" for c in cases)
-    p = subprocess.run([program], input=lines.encode(), stdout=subprocess.PIPE, check=True)
-    return [json.loads(line) for line in p.stdout.decode().split("\n")[:-1]]
-
-
-def verdict(ref, got):
-    if "error" in got and ("not supported" in got["error"] or "cannot be printed" in got["error"]):
-        return "refused" if "text" in ref and " at 0x" not in ref["text"] else "both fail"
-    if "text" in ref and " at 0x" in ref["text"]:
-        return "both fail" if "error" in got else "DIFFERENT"
-    if "text" in ref and "text" in got:
-        return "same text" if ref["text"] == got["text"] else "DIFFERENT"
-    return "both fail" if "error" in ref and "error" in got else "DIFFERENT"
 
 
 def compare(program, cases, counts, show):
