@@ -265,24 +265,20 @@ static ft_status dict_from_json(struct jinja_value *out, struct jinja_run *r, co
 static ft_status number_from_json(struct jinja_value *out, struct jinja_run *r, const json *v)
 {
     double f = 0;
-    int64_t i;
+    int64_t i = 0;
     str text = {NULL, 0};
     bool number = json_f64(v, &f), odd = json_number_text(v, &text);
     FT_ASSERT(number);
     bool is_float =
         odd && (memchr(text.ptr, '.', text.len) != NULL ||
                 memchr(text.ptr, 'e', text.len) != NULL || memchr(text.ptr, 'E', text.len) != NULL);
-    if (!is_float && json_i64(v, &i)) {
-        *out = jinja_int(i);
-    } else if (odd && !is_float) {
-        if (!str_to_i64(text, &i)) {
-            FT_TRY(jinja_new_text(out, r, text, JINJA_DATA));
-            out->type = JV_BIG;
-            return FT_OK;
-        }
-        *out = jinja_int(i);
-    } else {
+    if (odd && !is_float && !str_to_i64(text, &i)) {
+        FT_TRY(jinja_new_text(out, r, text, JINJA_DATA));
+        out->type = JV_BIG;
+    } else if (is_float || (!odd && !json_i64(v, &i))) {
         *out = jinja_float(f);
+    } else {
+        *out = jinja_int(i);
     }
     return FT_OK;
 }

@@ -739,7 +739,7 @@ static bool is_constant(const struct jinja_node *n)
     return all && is_constant(n->args.star) && is_constant(n->args.double_star);
 }
 
-/* Jinja evaluates constant output when it compiles, by a function that does not mind what it cannot
+/* Jinja evaluates constants when it compiles, by a function that does not mind what it cannot
  * slice. */
 static void mark_slices(struct jinja_node *n)
 {
@@ -755,11 +755,20 @@ static void mark_slices(struct jinja_node *n)
         mark_slices(n->args.positional.items[i]);
 }
 
+/* Output may be undefined; elsewhere an undefined result keeps Jinja from replacing the expression,
+ * so only those that give another one count. */
+static void mark_constant(struct jinja_node *n, bool output)
+{
+    bool folds = n->kind == JN_BINARY || n->kind == JN_CONCAT || n->kind == JN_COMPARE ||
+                 n->kind == JN_FILTER || n->kind == JN_TEST || n->kind == JN_NOT;
+    if ((output || folds) && is_constant(n))
+        mark_slices(n);
+}
+
 static ft_status bind_output(struct resolver *rs, struct place p, struct jinja_node *n)
 {
     for (size_t i = 0; i < n->list.n; i++)
-        if (is_constant(n->list.items[i]))
-            mark_slices(n->list.items[i]);
+        mark_constant(n->list.items[i], true);
     return bind_all(rs, p, n->list);
 }
 
@@ -784,6 +793,7 @@ static ft_status bind(struct resolver *rs, struct place p, struct jinja_node *n)
 {
     if (n == NULL)
         return FT_OK;
+    mark_constant(n, false);
     switch (n->kind) {
     case JN_NAME:
         return bind_name(rs, p.symbols, n);
