@@ -172,7 +172,7 @@ fuzz: ## run one fuzz target: make fuzz T=gguf SECONDS=60
 	@$(MAKE) --no-print-directory config=fuzz build/fuzz-clang/tests/fuzz/fuzz_$(T)
 	@mkdir -p build/fuzz-corpus/$(T)
 	build/fuzz-clang/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) -rss_limit_mb=2048 \
-	    -timeout=10 -artifact_prefix=build/fuzz-corpus/ build/fuzz-corpus/$(T) tests/fuzz/corpus/$(T)
+	    -timeout=10 -artifact_prefix=build/fuzz-corpus/ $(addprefix -dict=,$(wildcard tests/fuzz/$(T).dict)) build/fuzz-corpus/$(T) tests/fuzz/corpus/$(T)
 
 bench: ## benchmarks against the peers (needs the packages named in docs/testing.md)
 	@tests/bench/run.sh
