@@ -276,12 +276,43 @@ static ft_status common_with_head(size_t *out, bool *complete, struct job *j, si
     return FT_OK;
 }
 
+/* Where the beginning of a conversation is special (an answer that opens it, a system message of
+ * the template's own), the prompt is known from the end of the conversation, and must stand right
+ * before the message's text. */
+static ft_status stands_behind_prompt(bool *out, struct job *j, size_t text)
+{
+    struct jinja_output prompted;
+    *out = false;
+    FT_TRY(render_head(&prompted, j, j->c->n, true));
+    if (text == SIZE_MAX || !str_starts(prompted.text, j->whole.text))
+        return FT_OK;
+    str prompt = str_sub(prompted.text, j->whole.text.len, prompted.text.len);
+    *out = prompt.len > 0 && str_ends(str_sub(j->whole.text, 0, text), prompt);
+    return FT_OK;
+}
+
+/* Where the turn of message i begins, whose text is at `text`. */
+static ft_status turn_begin(size_t *out, struct job *j, size_t i, size_t text)
+{
+    ft_error why;
+    bool behind = false;
+    if (prompt_end(out, j, i, true) == FT_OK)
+        return FT_OK;
+    why = *j->err;
+    if (why.status == FT_EFORMAT && stands_behind_prompt(&behind, j, text) == FT_OK && behind) {
+        *out = text;
+        return FT_OK;
+    }
+    *j->err = why;
+    return why.status;
+}
+
 static ft_status turn_span(struct span *out, struct job *j, size_t i)
 {
     struct span text = text_of(j, i);
     size_t begin, same, token;
     bool complete;
-    FT_TRY(prompt_end(&begin, j, i, true));
+    FT_TRY(turn_begin(&begin, j, i, text.from));
     if (text.from == SIZE_MAX)
         text = (struct span){begin, begin};
     if (text.from < begin)
