@@ -96,25 +96,29 @@ static ft_status set_piece(struct tok_builder *b, int64_t id, str piece, ft_erro
     return b->pieces[id].ptr == NULL ? no_memory(piece.len, err) : FT_OK;
 }
 
-/* The place of the piece in the map, or the empty one where it belongs. */
-static int32_t *map_place(const struct tok_builder *b, str piece)
+/* The slot of the piece in the map, or the empty one where it belongs, with its tag set. */
+static struct tok_builder_slot *map_place(const struct tok_builder *b, str piece)
 {
-    size_t i = (size_t)hash64(piece.ptr, piece.len) & b->map_mask;
-    while (b->map[i] >= 0 && !str_eq(b->pieces[b->map[i]], piece))
+    uint64_t hash = hash64(piece.ptr, piece.len);
+    uint32_t tag = (uint32_t)(hash >> 32);
+    size_t i = (size_t)hash & b->map_mask;
+    while (b->map[i].id >= 0 && (b->map[i].tag != tag || !str_eq(b->pieces[b->map[i].id], piece)))
         i = (i + 1) & b->map_mask;
+    if (b->map[i].id < 0)
+        b->map[i].tag = tag;
     return &b->map[i];
 }
 
 ft_status tok_builder_piece(struct tok_builder *b, int64_t id, str piece, ft_error *err)
 {
-    int32_t *place = map_place(b, piece);
-    if (*place >= 0)
+    struct tok_builder_slot *place = map_place(b, piece);
+    if (place->id >= 0)
         return ft_fail(err, FT_EFORMAT, "the token \"%.*s\" has two ids, %d and %lld",
-                       STR_ARG(piece), *place, (long long)id);
+                       STR_ARG(piece), place->id, (long long)id);
     FT_TRY(set_piece(b, id, piece, err));
     b->model[id] = 1;
     b->n_pieces++;
-    *place = (int32_t)id;
+    place->id = (int32_t)id;
     return FT_OK;
 }
 
@@ -125,13 +129,13 @@ ft_status tok_builder_scored(struct tok_builder *b, int64_t id, str piece, doubl
     b->scores[id] = score;
     b->model[id] = 1;
     b->n_pieces++;
-    *map_place(b, piece) = (int32_t)id;
+    map_place(b, piece)->id = (int32_t)id;
     return FT_OK;
 }
 
 int32_t tok_builder_find(const struct tok_builder *b, str piece)
 {
-    return *map_place(b, piece);
+    return map_place(b, piece)->id;
 }
 
 static ft_status find_part(int32_t *id, const struct tok_builder *b, str part, ft_error *err)
@@ -151,7 +155,12 @@ ft_status tok_builder_merge(struct tok_builder *b, str left, str right, ft_error
     FT_TRY(find_part(&m.right, b, right, err));
     memcpy(joined, left.ptr, left.len);
     memcpy(joined + left.len, right.ptr, right.len);
-    FT_TRY(find_part(&m.result, b, (str){joined, left.len + right.len}, err));
+    /* Mostly the results follow each other. */
+    str result = {joined, left.len + right.len};
+    m.result = b->n_merges == 0 ? -1 : b->merges[b->n_merges - 1].result + 1;
+    if (m.result < 0 || m.result >= b->n_ids || !b->model[m.result] ||
+        !str_eq(b->pieces[m.result], result))
+        FT_TRY(find_part(&m.result, b, result, err));
     b->merges[b->n_merges++] = m;
     return FT_OK;
 }

@@ -99,6 +99,12 @@ static inline ft_status tok_ids_reserve(struct tok_ids *ids, size_t more, ft_err
     return __builtin_expect(fits, 1) ? FT_OK : tok_ids_grow(ids, more, err);
 }
 
+/* Part of a hash lies beside the id, so that other pieces are passed by without a look at them. */
+struct tok_builder_slot {
+    int32_t id; /* -1 = empty */
+    uint32_t tag;
+};
+
 /* Collects what a file says, by strings. Errors do not name the file: callers wrap them. The caller
  * sets steps, bos, eos, chat_template and the model's kind, flags and unk in b->tok. */
 struct tok_builder {
@@ -108,7 +114,7 @@ struct tok_builder {
     double *scores; /* [n_ids] of Unigram */
     uint8_t *model; /* [n_ids] belongs to the model: merges and bytes may refer to it */
     int32_t n_ids, cap_ids;
-    int32_t *map; /* piece -> id of the model, open addressing; -1 = empty */
+    struct tok_builder_slot *map; /* piece -> id of the model, open addressing */
     size_t map_mask;
     struct bpe_merge *merges;
     size_t n_merges, cap_merges;

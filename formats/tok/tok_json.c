@@ -7,6 +7,16 @@
 #include "formats/json.h"
 #include "formats/tok/byte_level.h"
 #include "formats/tok/tok_internal.h"
+#include "formats/tok/tok_json_lists.h"
+
+/* One file. */
+struct source {
+    const char *name;
+    str text;
+    bool neighbours; /* the name is a path whose folder may hold more */
+    struct tok_json_lists lists;
+    bool malformed; /* the lists are no JSON, or not such lists */
+};
 
 /* "path: model.dropout: ..." is completed by the callers of these from inside out. */
 static ft_status refuse(ft_error *err, const char *path, const char *what)
@@ -87,40 +97,6 @@ static ft_status read_kind(struct tok_model *m, const json *model, bool byte_lev
     return read_bpe_options(m, model, err);
 }
 
-static ft_status read_vocabulary(struct tok_builder *b, const json *vocabulary, ft_error *err)
-{
-    for (const json *v = json_first(vocabulary); v != NULL; v = json_next(v)) {
-        int64_t id;
-        if (!json_i64(v, &id))
-            return ft_fail(err, FT_EFORMAT, "model.vocab: the id of \"%.*s\" is not a whole number",
-                           STR_ARG(json_key(v)));
-        if (tok_builder_piece(b, id, json_key(v), err) != FT_OK)
-            return ft_wrap(err, "model.vocab");
-    }
-    return FT_OK;
-}
-
-static ft_status read_merge(struct tok_builder *b, const json *v, ft_error *err)
-{
-    str left, right;
-    if (json_str(v, &left))
-        return tok_builder_merge_pair(b, left, err);
-    const json *first = json_first(v);
-    if (json_kind(v) != JSON_ARRAY || json_count(v) != 2 || !json_str(first, &left) ||
-        !json_str(json_next(first), &right))
-        return ft_fail(err, FT_EFORMAT, "expected \"a b\" or [\"a\", \"b\"]");
-    return tok_builder_merge(b, left, right, err);
-}
-
-static ft_status read_merges(struct tok_builder *b, const json *merges, ft_error *err)
-{
-    size_t i = 0;
-    for (const json *v = json_first(merges); v != NULL; v = json_next(v), i++)
-        if (read_merge(b, v, err) != FT_OK)
-            return ft_wrap(err, "model.merges[%zu]", i);
-    return FT_OK;
-}
-
 static bool has_all_bytes(const struct tok_builder *b)
 {
     for (uint32_t c = 0; c < 0x144; c++) {
@@ -156,14 +132,18 @@ static ft_status read_unknown(struct tok_builder *b, const json *model, ft_error
     return FT_OK;
 }
 
-static ft_status read_bpe(struct tok_builder *b, const json *model, ft_error *err)
+static ft_status read_bpe(struct source *s, struct tok_builder *b, const json *model, ft_error *err)
 {
-    const json *vocabulary, *merges;
-    FT_TRY(json_need(&vocabulary, model, "vocab", JSON_OBJECT, err));
-    FT_TRY(json_need(&merges, model, "merges", JSON_ARRAY, err));
-    FT_TRY(tok_builder_reserve(b, json_count(vocabulary), json_count(merges), err));
-    FT_TRY(read_vocabulary(b, vocabulary, err));
-    FT_TRY(read_merges(b, merges, err));
+    const json *ignored;
+    FT_TRY(json_need(&ignored, model, "vocab", JSON_OBJECT, err));
+    FT_TRY(json_need(&ignored, model, "merges", JSON_ARRAY, err));
+    if (s->lists.vocab.ptr == NULL || s->lists.merges.ptr == NULL)
+        return ft_fail(err, FT_EFORMAT,
+                       "model: \"vocab\" and \"merges\" are not found in the text");
+    FT_TRY(tok_builder_reserve(b, tok_json_count_pieces(&s->lists),
+                               tok_json_count_merges(&s->lists), err));
+    FT_TRY(tok_json_read_pieces(b, &s->lists, &s->malformed, err));
+    FT_TRY(tok_json_read_merges(b, &s->lists, &s->malformed, err));
     return read_unknown(b, model, err);
 }
 
@@ -252,7 +232,7 @@ static ft_status check_version(const json *root, ft_error *err)
     return str_is(version, "1.0") ? FT_OK : refuse(err, "version", "a value other than \"1.0\"");
 }
 
-static ft_status read_root(struct tok_builder *b, const json *root, ft_error *err)
+static ft_status read_root(struct source *s, struct tok_builder *b, const json *root, ft_error *err)
 {
     const json *model, *added = json_get(root, "added_tokens");
     bool byte_level;
@@ -265,47 +245,70 @@ static ft_status read_root(struct tok_builder *b, const json *root, ft_error *er
     if (b->tok->model.kind == MODEL_UNIGRAM)
         FT_TRY(read_unigram(b, model, err));
     else
-        FT_TRY(read_bpe(b, model, err));
-    return read_added(b, added, json_count(json_get(model, "vocab")), err);
+        FT_TRY(read_bpe(s, b, model, err));
+    return read_added(b, added, b->n_pieces, err);
 }
 
-/* neighbours: whether the name is a path whose folder may hold more. */
-static ft_status build(struct tok **out, const json *root, const char *name, bool neighbours,
-                       ft_error *err)
+static ft_status build(struct tok **out, struct source *s, const json *root, ft_error *err)
 {
     struct tok_builder b = {0};
+    struct json_doc *whole;
     ft_status st = tok_builder_init(&b, err);
     if (st == FT_OK)
-        st = read_root(&b, root, err);
+        st = read_root(s, &b, root, err);
     if (st != FT_OK)
-        FT_GOTO(ft_wrap(err, "%s", name));
-    if (neighbours)
-        FT_GOTO(tok_json_neighbours(&b, name, err));
+        st = ft_wrap(err, "%s", s->name);
+    if (s->malformed) {
+        ft_error better;
+        if (json_parse(&whole, s->name, s->text, JSON_STRICT, &better) != FT_OK)
+            *err = better;
+        else
+            json_close(whole);
+        FT_GOTO(err->status);
+    }
+    if (st != FT_OK)
+        goto out;
+    if (s->neighbours)
+        FT_GOTO(tok_json_neighbours(&b, s->name, err));
     st = tok_builder_finish(out, &b, err);
     if (st != FT_OK)
-        st = ft_wrap(err, "%s", name);
+        st = ft_wrap(err, "%s", s->name);
 out:
     tok_builder_destroy(&b);
     return st;
 }
 
+static ft_status parse(struct tok **out, struct source *s, ft_error *err)
+{
+    struct json_doc *doc = NULL;
+    struct buf rest = {0};
+    ft_status st;
+    *out = NULL;
+    FT_GOTO(tok_json_cut_lists(&s->lists, &rest, s->text, err));
+    FT_GOTO(json_parse(&doc, s->name, buf_view(&rest), JSON_STRICT, err));
+    st = s->neighbours && tok_tekken_looks_like(json_root(doc))
+             ? tok_tekken_build(out, s->name, json_root(doc), err)
+             : build(out, s, json_root(doc), err);
+out:
+    json_close(doc);
+    buf_free(&rest);
+    return st;
+}
+
 ft_status tok_json_parse(struct tok **out, const char *name, str text, ft_error *err)
 {
-    struct json_doc *doc;
-    *out = NULL;
-    FT_TRY(json_parse(&doc, name, text, JSON_STRICT, err));
-    ft_status st = build(out, json_root(doc), name, false, err);
-    json_close(doc);
-    return st;
+    struct source s = {.name = name, .text = text};
+    return parse(out, &s, err);
 }
 
 ft_status tok_json_load(struct tok **out, const char *path, ft_error *err)
 {
-    struct json_doc *doc;
-    FT_TRY(json_load(&doc, path, JSON_STRICT, TOK_MAX_FILE_BYTES, err));
-    ft_status st = tok_tekken_looks_like(json_root(doc))
-                       ? tok_tekken_build(out, path, json_root(doc), err)
-                       : build(out, json_root(doc), path, true, err);
-    json_close(doc);
+    struct source s = {.name = path, .neighbours = true};
+    struct arena a = {0};
+    *out = NULL;
+    ft_status st = file_read_all(&s.text, &a, path, TOK_MAX_FILE_BYTES, err);
+    if (st == FT_OK)
+        st = parse(out, &s, err);
+    arena_destroy(&a);
     return st;
 }

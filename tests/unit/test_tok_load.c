@@ -86,7 +86,8 @@ static void unsupported_components_are_refused_by_name_and_place(void **state)
         {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": 1", "model.vocab: token id 1 is given to"},
         {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": -1", "model.vocab: token id -1"},
         {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": 99999999", "model.vocab: token id 99999999"},
-        {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": 0, \"a\": 9", "appears twice"},
+        {"\"vocab\": {\"a\": 0", "\"vocab\": {\"a\": 0, \"a\": 9",
+         "model.vocab: the token \"a\" has two ids, 0 and 9"},
         {"\"a b\"", "\"a c\"", "model.merges[0]: \"c\" is not in the vocabulary"},
         {"\"a b\"", "\"a b\", \"b b\"", "model.merges[1]: \"bb\" is not in the vocabulary"},
         {"\"a b\"", "\"ab\"", "model.merges[0]: \"ab\" is not two tokens"},
@@ -245,7 +246,7 @@ static void neighbour_files_give_template_and_ends(void **state)
     ASSERT_OK(dir_remove(dir, &err));
     ASSERT_OK(dir_create(dir, &err));
     ASSERT_FAILS(tok_open(&t, dir, &err), FT_EIO,
-                 "no tokenizer.json, tokenizer.model or tokenizer.tok");
+                 "no tokenizer.json, tokenizer.model, tekken.json or tokenizer.tok");
     ASSERT_OK(file_publish(path_join(&a, dir, "tokenizer.json"), BASE, strlen(BASE), &err));
     ASSERT_OK(tok_open(&t, dir, &err));
     assert_int_equal(tok_bos(t), -1);
