@@ -329,6 +329,8 @@ static void put_answer(struct fold *f, const struct chat_message *m)
 
 static ft_status hold_system(struct fold *f, const struct chat_message *m, size_t i, ft_error *err)
 {
+    if (m->content.len == 0)
+        return FT_OK; /* an empty one is none */
     if (f->x->system.n == 0)
         return ft_fail(err, FT_EFORMAT,
                        "messages[%zu].role: \"%s\": the template '%s' has no place for it", i,
@@ -336,7 +338,7 @@ static ft_status hold_system(struct fold *f, const struct chat_message *m, size_
     if (f->system != NULL)
         return ft_fail(err, FT_EFORMAT,
                        "messages[%zu].role: a second system message before an answer", i);
-    f->system = m->content.len > 0 ? m : NULL; /* an empty one is none */
+    f->system = m;
     return FT_OK;
 }
 

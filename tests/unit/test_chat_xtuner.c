@@ -233,6 +233,8 @@ static void an_empty_system_message_is_none(void **state)
 {
     assert_rendered(*state, "vicuna", "[" SYSTEM("") "," USER("q") "," ASSISTANT("a") "]",
                     "USER: q ASSISTANT:a\n");
+    assert_rendered(*state, "minicpm", "[" SYSTEM("") "," USER("q") "," ASSISTANT("a") "]",
+                    "<用户> q <AI>a\n");
 }
 
 static void a_flag_on_a_question_trains_its_content(void **state)
