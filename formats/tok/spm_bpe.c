@@ -10,9 +10,14 @@
 #include "common/mem.h"
 #include "formats/tok/spm_priv.h"
 
-/* A symbol by its text. */
+struct slot {
+    uint32_t tag;   /* of the hash: most other texts are told apart without a look at them */
+    int32_t symbol; /* -1 = empty */
+};
+
+/* Symbols by text. */
 struct map {
-    int32_t *slots; /* -1 = empty */
+    struct slot *slots;
     size_t mask;
     const str *texts; /* by symbol */
 };
@@ -27,12 +32,17 @@ struct builder {
     ft_error *err;
 };
 
+/* The symbol with this text; where it belongs when there is none. */
 static int32_t *map_slot(const struct map *m, str text)
 {
-    size_t i = hash64(text.ptr, text.len) & m->mask;
-    while (m->slots[i] >= 0 && !str_eq(m->texts[m->slots[i]], text))
+    uint64_t hash = hash64(text.ptr, text.len);
+    uint32_t tag = (uint32_t)(hash >> 32);
+    size_t i = hash & m->mask;
+    while (m->slots[i].symbol >= 0 &&
+           (m->slots[i].tag != tag || !str_eq(m->texts[m->slots[i].symbol], text)))
         i = (i + 1) & m->mask;
-    return &m->slots[i];
+    m->slots[i].tag = tag;
+    return &m->slots[i].symbol;
 }
 
 static ft_status init_map(struct map *m, const str *texts, size_t n, ft_error *err)
@@ -88,12 +98,11 @@ static ft_status init_characters(struct builder *b)
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i <= b->map.mask; i++) {
             size_t n;
-            int32_t symbol = b->map.slots[i];
-            if (symbol < 0)
+            int32_t symbol = b->map.slots[i].symbol;
+            if (symbol < 0 ||
+                spm_char_bytes((uint8_t)b->texts[symbol].ptr[0]) != b->texts[symbol].len)
                 continue;
             uint32_t c = str_utf8_next(b->texts[symbol], &n);
-            if (n != b->texts[symbol].len)
-                continue;
             if (round == 1)
                 bpe->symbols[(size_t)bpe->page[c >> 8] << 8 | (c & 0xFF)] = symbol;
             else if (bpe->page[c >> 8] == 0)
@@ -232,20 +241,32 @@ static ft_status build(struct builder *b, uint64_t *order)
     return keep_merges(b);
 }
 
-static size_t count_bytes(const struct spm *s)
+/* Different characters in all pieces. */
+static ft_status count_chars(size_t *n_chars, const struct spm *s, ft_error *err)
 {
-    size_t bytes = 0;
-    for (int32_t id = 0; id < s->n_vocab; id++)
-        bytes += s->texts[id].len;
-    return bytes;
+    uint8_t *seen;
+    FT_TRY(mem_new(&seen, 0x110000 / 8, 1, "the characters", err));
+    *n_chars = 0;
+    for (int32_t id = 0; id < s->n_vocab; id++) {
+        size_t n;
+        for (str rest = s->texts[id]; rest.len > 0; rest = str_sub(rest, n, rest.len)) {
+            uint32_t c = str_utf8_next(rest, &n);
+            *n_chars += (seen[c >> 3] >> (c & 7) & 1) == 0;
+            seen[c >> 3] |= (uint8_t)(1u << (c & 7));
+        }
+    }
+    mem_free(seen);
+    return FT_OK;
 }
 
 ft_status spm_bpe_init(struct spm *s, ft_error *err)
 {
     struct builder b = {.s = s, .err = err};
     uint64_t *order = NULL;
-    size_t most = (size_t)s->n_vocab + FT_MIN(count_bytes(s), (size_t)0x110000);
+    size_t most;
     ft_status st = FT_OK;
+    FT_TRY(count_chars(&most, s, err));
+    most += (size_t)s->n_vocab;
     FT_GOTO(mem_new(&b.texts, most, sizeof *b.texts, "the vocabulary", err));
     FT_GOTO(mem_new(&order, (size_t)s->n_vocab, sizeof *order, "the vocabulary", err));
     FT_GOTO(init_map(&b.map, b.texts, most, err));
