@@ -452,14 +452,21 @@ static ft_status str_join(struct jinja_value *out, struct jinja_run *r, struct j
 static ft_status str_replace(struct jinja_value *out, struct jinja_run *r, struct jinja_value self,
                              const struct jinja_value *a, int variant)
 {
+    struct jinja_value old = a[0], new = a[1];
     int64_t count;
     (void)variant;
-    FT_TRY(need_str(r, a[0]));
-    FT_TRY(need_str(r, a[1]));
+    FT_TRY(need_str(r, old));
+    FT_TRY(need_str(r, new));
     FT_TRY(int_or(&count, r, a[2], -1));
-    if ((self.flags | a[0].flags | a[1].flags) & JINJA_MARKUP)
-        return jinja_unsupported(r, "replacing in safe strings");
-    return jinja_replace(out, r, self, a[0], a[1], count);
+    if (self.flags & JINJA_MARKUP) { /* safe strings escape what is put into them */
+        if (!(old.flags & JINJA_MARKUP))
+            FT_TRY(jinja_escape(&old, r, old));
+        if (!(new.flags &JINJA_MARKUP))
+            FT_TRY(jinja_escape(&new, r, new));
+    }
+    FT_TRY(jinja_replace(out, r, self, old, new, count));
+    out->flags = self.flags;
+    return FT_OK;
 }
 
 /* --- lists, tuples, ranges, dicts, cyclers --------------------------------------------------- */

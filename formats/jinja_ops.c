@@ -203,6 +203,12 @@ static bool is_sequence(struct jinja_value v)
     return v.type == JV_STR || v.type == JV_LIST || v.type == JV_TUPLE;
 }
 
+/* Views that behave like sets. */
+static bool is_set(struct jinja_value v)
+{
+    return v.type == JV_KEYS || v.type == JV_ITEMS;
+}
+
 ft_status jinja_binary(struct jinja_value *out, struct jinja_run *r, int op, struct jinja_value a,
                        struct jinja_value b)
 {
@@ -223,7 +229,8 @@ ft_status jinja_binary(struct jinja_value *out, struct jinja_run *r, int op, str
         st = repeat(out, r, a, jinja_to_int(b));
     } else if (op == JT_MUL && jinja_is_int(a) && is_sequence(b)) {
         st = repeat(out, r, b, jinja_to_int(a));
-    } else if (op == JT_SUB && (a.type == JV_KEYS || a.type == JV_ITEMS)) {
+    } else if (op == JT_SUB && (is_set(a) || is_set(b)) && jinja_can_iterate(a) &&
+               jinja_can_iterate(b)) {
         return jinja_unsupported(r, "differences of views of dicts");
     } else {
         return wrong_types(r, op, a, b);

@@ -88,6 +88,15 @@ static ft_status put_repr_str(struct jinja_run *r, struct jinja_builder *b,
     return put_word(r, b, quote, origin);
 }
 
+static ft_status put_text_repr(struct jinja_run *r, struct jinja_builder *b, struct jinja_value v)
+{
+    if (!(v.flags & JINJA_MARKUP))
+        return put_repr_str(r, b, v.as.str);
+    FT_TRY(put_word(r, b, "Markup(", JINJA_TEMPLATE));
+    FT_TRY(put_repr_str(r, b, v.as.str));
+    return put_word(r, b, ")", JINJA_TEMPLATE);
+}
+
 static ft_status put_items(struct jinja_run *r, struct jinja_builder *b, struct jinja_value v)
 {
     for (size_t i = 0; i < v.as.seq->n; i++) {
@@ -204,9 +213,7 @@ ft_status jinja_put_repr(struct jinja_run *r, struct jinja_builder *b, struct ji
     case JV_BIG:
         return jinja_put_str(r, b, v.as.str);
     case JV_STR:
-        if (v.flags & JINJA_MARKUP)
-            return jinja_unsupported(r, "the repr of a safe string");
-        return put_repr_str(r, b, v.as.str);
+        return put_text_repr(r, b, v);
     case JV_LIST:
     case JV_TUPLE:
     case JV_DICT:

@@ -222,8 +222,8 @@ static void endless_templates_end(void **state)
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
         "{{ 'abcdefghijklmnopqrstuvwxyz' * 999999999 }}",
         "{{ [1, 2, 3] * 999999999 }}",
-        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(99) %}"
-        "{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        ("{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(99) %}"
+         "{% set ns.s = ns.s ~ ns.s %}{% endfor %}"),
         "{{ 'x'.center(999999999) }}",
     };
     static const char *const depth[] = {
@@ -232,8 +232,9 @@ static void endless_templates_end(void **state)
         "}}",
         "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
         "{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}",
-        "{% set ns = namespace(l=[]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}"
-        "{{ ns.l|tojson }}",
+        ("{% set ns = namespace(l=[]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor "
+         "%}"
+         "{{ ns.l|tojson }}"),
         "{{ range(100001) }}",
     };
     struct fixture *f = *state;
