@@ -42,7 +42,7 @@ struct recipe_options {
          .metavar = "NAME",                                                                        \
          .required = true,                                                                         \
          .help = "chat template: auto for the one that the tokenizer file carries, a name, or a "  \
-                 "file; help lists them"},                                                         \
+                 "file; ftprep templates lists the names"},                                        \
         {.name = "max-length",                                                                     \
          .type = OPT_INT,                                                                          \
          .offset = RECIPE_FIELD(max_length),                                                       \
