@@ -121,7 +121,7 @@ static void put_split(struct buf *b, const char *name, const struct manifest_spl
     for (size_t i = 0; i < s->n_shards; i++) {
         const struct manifest_shard *d = &s->shards[i];
         buf_cstr(b, i == 0 ? "\n        {" : ",\n        {");
-        put_file(b, &d->file);
+        manifest_put_file(b, &d->file);
         buf_printf(b,
                    ", \"samples\": %" PRIu64 ", \"tokens\": %" PRIu64 ", \"trained\": %" PRIu64 "}",
                    d->n_samples, d->n_tokens, d->n_trained);
@@ -132,7 +132,7 @@ static void put_split(struct buf *b, const char *name, const struct manifest_spl
         return;
     }
     buf_byte(b, '{');
-    put_file(b, &s->packs);
+    manifest_put_file(b, &s->packs);
     buf_printf(b, ", \"bins\": %" PRIu64 ", \"length\": %" PRIu32 "}}", s->info.n_packs,
                s->info.pack_length);
 }
@@ -140,14 +140,14 @@ static void put_split(struct buf *b, const char *name, const struct manifest_spl
 static void render(struct buf *b, const struct manifest *m)
 {
     buf_printf(b, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n", FORMAT_NAME, MANIFEST_VERSION);
-    put_recipe(b, m);
-    put_sources(b, m);
+    manifest_put_recipe(b, m);
+    manifest_put_sources(b, m);
     buf_cstr(b, "  \"splits\": {\n");
     for (int s = 0; s < SPLITS; s++) {
         put_split(b, split_names[s], &m->splits[s]);
         buf_cstr(b, s + 1 < SPLITS ? ",\n" : "\n  },\n");
     }
-    put_report(b, &m->report);
+    manifest_put_report(b, &m->report);
     buf_cstr(b, "  ");
 }
 
@@ -158,7 +158,7 @@ ft_status manifest_write(struct manifest *m, const char *dir, ft_error *err)
     if (path == NULL)
         return ft_fail_memory(err, strlen(dir), "a path");
     render(&b, m);
-    ft_status st = put_checksum(&m->fingerprint, &b, err);
+    ft_status st = manifest_put_checksum(&m->fingerprint, &b, err);
     if (st == FT_OK)
         st = file_publish(path, b.data, b.len, err);
     buf_free(&b);
@@ -175,7 +175,7 @@ static void hash_field_hash(struct hasher *h, hash128 v)
 ft_status manifest_hash_recipe(struct hasher *h, const struct manifest *m, ft_error *err)
 {
     struct buf options = {0};
-    put_options(&options, &m->options);
+    manifest_put_options(&options, &m->options);
     ft_status st = buf_status(&options, "the options", err);
     hasher_field(h, str_from(m->tool));
     hasher_field(h, str_from(m->chat_template));
@@ -189,15 +189,15 @@ ft_status manifest_hash_recipe(struct hasher *h, const struct manifest *m, ft_er
 
 static void put_group_key(struct buf *b, const struct manifest_group *g)
 {
-    put_text(b, "name", g->name);
-    put_times(b, g);
+    manifest_put_text(b, "name", g->name);
+    manifest_put_times(b, g);
 }
 
 static void put_source_key(struct buf *b, const struct manifest_source *s)
 {
-    put_text(b, "path", s->path);
+    manifest_put_text(b, "path", s->path);
     buf_printf(b, "%" PRIu32 " %s ", s->group, source_use_names[s->use]);
-    put_hash(b, "hash", s->hash);
+    manifest_put_hash(b, "hash", s->hash);
 }
 
 ft_status manifest_build_key(hash128 *out, const struct manifest *m, ft_error *err)
@@ -226,8 +226,8 @@ static ft_status get_shard(struct manifest *m, enum dataset_split split, const j
 {
     struct manifest_shard s;
     struct shard_counts c;
-    FT_TRY(get_file(&s.file, &m->arena, o, err));
-    FT_TRY(get_counts(&c, o, err));
+    FT_TRY(manifest_get_file(&s.file, &m->arena, o, err));
+    FT_TRY(manifest_get_counts(&c, o, err));
     s.n_samples = c.n_samples;
     s.n_tokens = c.n_tokens;
     s.n_trained = c.n_trained;
@@ -261,9 +261,9 @@ static ft_status get_packs(struct manifest *m, struct manifest_split *s, const j
     const json *packs = json_get(o, "packs");
     if (packs == NULL || json_kind(packs) == JSON_NULL)
         return FT_OK;
-    FT_TRY(get_file(&s->packs, &m->arena, packs, err));
-    FT_TRY(get_count(&s->info.n_packs, packs, "bins", UINT32_MAX, err));
-    return get_u32(&s->info.pack_length, packs, "length", err);
+    FT_TRY(manifest_get_file(&s->packs, &m->arena, packs, err));
+    FT_TRY(manifest_get_count(&s->info.n_packs, packs, "bins", UINT32_MAX, err));
+    return manifest_get_u32(&s->info.pack_length, packs, "length", err);
 }
 
 static ft_status get_split(struct manifest *m, enum dataset_split split, const json *o,
@@ -271,11 +271,11 @@ static ft_status get_split(struct manifest *m, enum dataset_split split, const j
 {
     struct manifest_split *s = &m->splits[split];
     const json *shards;
-    FT_TRY(get_count(&s->info.n_samples, o, "samples", UINT32_MAX, err));
-    FT_TRY(get_count(&s->info.n_tokens, o, "tokens", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_count(&s->info.n_trained, o, "trained", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_u32(&s->info.longest, o, "longest", err));
-    FT_TRY(get_count(&s->info.longest_sample, o, "longest_sample", UINT32_MAX, err));
+    FT_TRY(manifest_get_count(&s->info.n_samples, o, "samples", UINT32_MAX, err));
+    FT_TRY(manifest_get_count(&s->info.n_tokens, o, "tokens", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_count(&s->info.n_trained, o, "trained", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_u32(&s->info.longest, o, "longest", err));
+    FT_TRY(manifest_get_count(&s->info.longest_sample, o, "longest_sample", UINT32_MAX, err));
     FT_TRY(json_need(&shards, o, "shards", JSON_ARRAY, err));
     for (const json *d = json_first(shards); d != NULL; d = json_next(d))
         if (get_shard(m, split, d, err) != FT_OK)
@@ -288,9 +288,9 @@ static ft_status get_split(struct manifest *m, enum dataset_split split, const j
 static ft_status get_all(struct manifest *m, const json *root, ft_error *err)
 {
     const json *splits, *report, *o;
-    FT_TRY(get_format(root, FORMAT_NAME, MANIFEST_VERSION, err));
-    FT_TRY(get_recipe(m, root, err));
-    FT_TRY(get_sources(m, root, err));
+    FT_TRY(manifest_get_format(root, FORMAT_NAME, MANIFEST_VERSION, err));
+    FT_TRY(manifest_get_recipe(m, root, err));
+    FT_TRY(manifest_get_sources(m, root, err));
     FT_TRY(json_need(&splits, root, "splits", JSON_OBJECT, err));
     for (int s = 0; s < SPLITS; s++) {
         FT_TRY(json_need(&o, splits, split_names[s], JSON_OBJECT, err));
@@ -298,7 +298,7 @@ static ft_status get_all(struct manifest *m, const json *root, ft_error *err)
             return ft_wrap(err, "splits.%s", split_names[s]);
     }
     FT_TRY(json_need(&report, root, "report", JSON_OBJECT, err));
-    return get_report(&m->report, &m->arena, report, m->n_sources, err);
+    return manifest_get_report(&m->report, &m->arena, report, m->n_sources, err);
 }
 
 ft_status manifest_parse(struct manifest *out, const char *name, str text, ft_error *err)
@@ -314,7 +314,7 @@ ft_status manifest_parse(struct manifest *out, const char *name, str text, ft_er
     if (st == FT_OK)
         st = get_all(out, root, err);
     if (st == FT_OK)
-        st = get_checksum(&out->fingerprint, text, root, err);
+        st = manifest_get_checksum(&out->fingerprint, text, root, err);
     json_close(doc);
     if (st == FT_OK)
         return FT_OK;

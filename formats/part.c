@@ -47,10 +47,10 @@ static void put_optional_file(struct buf *b, const char *key, const struct manif
         return;
     }
     buf_byte(b, '{');
-    put_file(b, f);
+    manifest_put_file(b, f);
     if (counts != NULL) {
         buf_cstr(b, ", ");
-        put_counts(b, counts);
+        manifest_put_counts(b, counts);
     }
     buf_cstr(b, "},\n");
 }
@@ -63,14 +63,14 @@ ft_status part_write(const struct part *p, const char *dir, ft_error *err)
     hash128 checksum;
     part_name(name, p->key, "json");
     buf_printf(&b, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  ", FORMAT_NAME, PART_VERSION);
-    put_hash(&b, "key", p->key);
+    manifest_put_hash(&b, "key", p->key);
     buf_cstr(&b, ",\n");
     for (int s = 0; s < SPLITS; s++)
         put_optional_file(&b, split_names[s], &p->splits[s].file, &p->splits[s].counts);
     put_optional_file(&b, "rows", &p->rows, NULL);
-    put_report(&b, &p->report);
+    manifest_put_report(&b, &p->report);
     buf_cstr(&b, "  ");
-    ft_status st = put_checksum(&checksum, &b, err);
+    ft_status st = manifest_put_checksum(&checksum, &b, err);
     const char *path = path_join(&a, dir, name);
     if (st == FT_OK && path == NULL)
         st = ft_fail_memory(err, strlen(dir), "a path");
@@ -92,8 +92,8 @@ static ft_status get_optional_file(struct manifest_file *out, struct shard_count
     if (o != NULL && json_kind(o) == JSON_NULL)
         return FT_OK;
     FT_TRY(json_need(&o, root, key, JSON_OBJECT, err));
-    if (get_file(out, a, o, err) != FT_OK ||
-        (counts != NULL && get_counts(counts, o, err) != FT_OK))
+    if (manifest_get_file(out, a, o, err) != FT_OK ||
+        (counts != NULL && manifest_get_counts(counts, o, err) != FT_OK))
         return ft_wrap(err, "%s", key);
     return FT_OK;
 }
@@ -118,14 +118,14 @@ static ft_status check_sums(const struct part *p, ft_error *err)
 static ft_status get_all(struct part *p, const json *root, size_t n_sources, ft_error *err)
 {
     const json *report;
-    FT_TRY(get_format(root, FORMAT_NAME, PART_VERSION, err));
-    FT_TRY(get_hash(&p->key, root, "key", err));
+    FT_TRY(manifest_get_format(root, FORMAT_NAME, PART_VERSION, err));
+    FT_TRY(manifest_get_hash(&p->key, root, "key", err));
     for (int s = 0; s < SPLITS; s++)
         FT_TRY(get_optional_file(&p->splits[s].file, &p->splits[s].counts, &p->arena, root,
                                  split_names[s], err));
     FT_TRY(get_optional_file(&p->rows, NULL, &p->arena, root, "rows", err));
     FT_TRY(json_need(&report, root, "report", JSON_OBJECT, err));
-    FT_TRY(get_report(&p->report, &p->arena, report, n_sources, err));
+    FT_TRY(manifest_get_report(&p->report, &p->arena, report, n_sources, err));
     return check_sums(p, err);
 }
 
@@ -138,7 +138,7 @@ ft_status part_parse(struct part *out, const char *name, str text, size_t n_sour
     const json *root = json_root(doc);
     ft_status st = get_all(out, root, n_sources, err);
     if (st == FT_OK)
-        st = get_checksum(&checksum, text, root, err);
+        st = manifest_get_checksum(&checksum, text, root, err);
     json_close(doc);
     if (st == FT_OK)
         return FT_OK;

@@ -56,7 +56,7 @@ static void put_piece(struct buf *b, const struct plan_piece *p)
                ", \"form\": \"%s\", ",
                p->source, p->piece.from, p->piece.to, p->piece.row, p->piece.line, p->piece.n_rows,
                jsonl_form_names[p->piece.form]);
-    put_hash(b, "hash", p->piece.hash);
+    manifest_put_hash(b, "hash", p->piece.hash);
     buf_byte(b, '}');
 }
 
@@ -66,7 +66,7 @@ static void put_piece_key(struct buf *b, const struct manifest *m, const struct 
     const struct manifest_source *s = &m->sources[p->source];
     put_piece(b, p);
     buf_cstr(b, source_use_names[s->use]);
-    put_times(b, &m->groups[s->group]);
+    manifest_put_times(b, &m->groups[s->group]);
 }
 
 static ft_status make_key(hash128 *out, const struct plan *p, const struct plan_part *part,
@@ -109,7 +109,7 @@ ft_status plan_close_part(struct plan *p, ft_error *err)
 
 static void put_part(struct buf *b, const struct plan *p, const struct plan_part *part)
 {
-    put_hash(b, "key", part->key);
+    manifest_put_hash(b, "key", part->key);
     buf_cstr(b, ", \"pieces\": [");
     for (size_t i = 0; i < part->n_pieces; i++) {
         buf_cstr(b, i == 0 ? "\n      " : ",\n      ");
@@ -122,8 +122,8 @@ static void render(struct buf *b, const struct plan *p)
 {
     const struct manifest *m = &p->manifest;
     buf_printf(b, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n", FORMAT_NAME, PLAN_VERSION);
-    put_recipe(b, m);
-    put_sources(b, m);
+    manifest_put_recipe(b, m);
+    manifest_put_sources(b, m);
     buf_cstr(b, "  \"parts\": [");
     for (size_t i = 0; i < p->n_parts; i++) {
         buf_cstr(b, i == 0 ? "\n    {" : ",\n    {");
@@ -138,7 +138,7 @@ ft_status plan_write(struct plan *p, const char *dir, ft_error *err)
     struct arena a = {0};
     struct buf b = {0};
     render(&b, p);
-    ft_status st = put_checksum(&p->manifest.fingerprint, &b, err);
+    ft_status st = manifest_put_checksum(&p->manifest.fingerprint, &b, err);
     const char *path = path_join(&a, dir, PLAN_FILE);
     if (st == FT_OK && path == NULL)
         st = ft_fail_memory(err, strlen(dir), "a path");
@@ -156,18 +156,18 @@ static ft_status get_piece(struct plan_piece *out, const struct manifest *m, con
 {
     struct jsonl_piece *p = &out->piece;
     int form = 0;
-    FT_TRY(get_u32(&out->source, o, "source", err));
-    FT_TRY(get_count(&p->from, o, "from", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_count(&p->to, o, "to", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_count(&p->row, o, "row", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_count(&p->line, o, "line", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_count(&p->n_rows, o, "rows", MANIFEST_MAX_COUNT, err));
-    FT_TRY(get_choice(&form, o, "form", jsonl_form_names, JSONL_ARRAY + 1, err));
+    FT_TRY(manifest_get_u32(&out->source, o, "source", err));
+    FT_TRY(manifest_get_count(&p->from, o, "from", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_count(&p->to, o, "to", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_count(&p->row, o, "row", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_count(&p->line, o, "line", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_count(&p->n_rows, o, "rows", MANIFEST_MAX_COUNT, err));
+    FT_TRY(manifest_get_choice(&form, o, "form", jsonl_form_names, JSONL_ARRAY + 1, err));
     p->form = (enum jsonl_form)form;
     if (out->source >= m->n_sources || p->to < p->from || p->line == 0 ||
         (p->from == 0) != (p->form == JSONL_UNKNOWN))
         return ft_fail(err, FT_EFORMAT, "the piece contradicts itself");
-    return get_hash(&p->hash, o, "hash", err);
+    return manifest_get_hash(&p->hash, o, "hash", err);
 }
 
 /* A piece goes on where the one before it ended, or starts a later source. */
@@ -187,7 +187,7 @@ static ft_status get_part(struct plan *p, const json *o, ft_error *err)
 {
     struct plan_part part = {.first_piece = p->n_pieces};
     const json *list;
-    FT_TRY(get_hash(&part.key, o, "key", err));
+    FT_TRY(manifest_get_hash(&part.key, o, "key", err));
     FT_TRY(json_need(&list, o, "pieces", JSON_ARRAY, err));
     for (const json *v = json_first(list); v != NULL; v = json_next(v)) {
         struct plan_piece piece = {0};
@@ -221,9 +221,9 @@ static ft_status check_rows(const struct plan *p, ft_error *err)
 static ft_status get_all(struct plan *p, const json *root, ft_error *err)
 {
     const json *parts;
-    FT_TRY(get_format(root, FORMAT_NAME, PLAN_VERSION, err));
-    FT_TRY(get_recipe(&p->manifest, root, err));
-    FT_TRY(get_sources(&p->manifest, root, err));
+    FT_TRY(manifest_get_format(root, FORMAT_NAME, PLAN_VERSION, err));
+    FT_TRY(manifest_get_recipe(&p->manifest, root, err));
+    FT_TRY(manifest_get_sources(&p->manifest, root, err));
     if (p->manifest.n_groups == 0)
         return ft_fail(err, FT_EFORMAT, "\"groups\" is missing or empty");
     FT_TRY(json_need(&parts, root, "parts", JSON_ARRAY, err));
@@ -241,7 +241,7 @@ ft_status plan_parse(struct plan *out, const char *name, str text, ft_error *err
     const json *root = json_root(doc);
     ft_status st = get_all(out, root, err);
     if (st == FT_OK)
-        st = get_checksum(&out->manifest.fingerprint, text, root, err);
+        st = manifest_get_checksum(&out->manifest.fingerprint, text, root, err);
     json_close(doc);
     if (st == FT_OK)
         return FT_OK;
