@@ -26,6 +26,11 @@ heading "quantise against bitsandbytes, two threads"
 "$python" tests/bench/quantize.py "$bin/ftprep" "$model"
 heading "build: rows a second, one and two threads"
 "$python" tests/bench/build.py --bin "$bin"
+if [ -n "${XTUNER_PYTHON:-}" ]; then
+    heading "the whole preparation against XTuner"
+    "$python" tests/bench/pipeline.py --bin "$bin" --tokenizer "${DEEPSEEK_V2:?the directory of its tokenizer.json}" \
+        --python "$XTUNER_PYTHON"
+fi
 heading "start-up: exec to first step, 1,000 and 1,000,000 samples"
 tests/bench/startup.sh
 heading "training against torch and PEFT, two threads"
