@@ -88,3 +88,12 @@ teardown() { rm -rf "$tmp"; }
         [ -z "$(sed '1,/^examples:/d' "$tmp/help" | grep -E '^[^ ]')" ] || { cat "$tmp/help"; false; }
     done
 }
+
+@test "text survives the way through a SentencePiece model and a data set made with it" {
+    model=tests/golden/spm/bpe_bytes.model
+    "$bin/ftprep" tokenize --tokenizer $model < README.md > "$tmp/ids"
+    "$bin/ftprep" detokenize --tokenizer $model < "$tmp/ids" | cmp - README.md
+    "$bin/ftprep" build --tokenizer $model --template vicuna --max-length 512 --out "$tmp/spm" \
+        data-samples/chat.jsonl
+    "$bin/ftprep" detokenize --tokenizer "$tmp/spm" < "$tmp/ids" | cmp - README.md
+}
