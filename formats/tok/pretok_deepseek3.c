@@ -5,16 +5,24 @@
  *   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
  *    ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * So for the third the text ends where a numeric character or one of the second set stands. What
- * no alternative matches, such as control characters, stays together. */
+ * So for the third the text ends where a numeric character or one of the second set stands, and a
+ * run of the second set is a text of its own: not all in it are letters. What no alternative
+ * matches, such as control characters, stays together. */
 #include "formats/tok/pretok_walk.h"
 
 enum { END = 1u << 30 }; /* the class where the text of the third pattern ends */
 
+/* Where the run of the second set ends that the scan is in. */
+WALK_INLINE size_t *kana_end(struct pretok_scan *s)
+{
+    return &s->stage_ends[0];
+}
+
 WALK_INLINE unsigned inner_class(const struct pretok_scan *s, size_t at, size_t *length)
 {
     unsigned class = walk_class(s, at, length);
-    return class & (UNICODE_NUMBER | UNICODE_KANA) ? END : class;
+    bool cut = (class & UNICODE_NUMBER) || ((class & UNICODE_KANA) && at >= s->stage_ends[0]);
+    return cut ? END : class;
 }
 
 WALK_INLINE unsigned inner_peek(const struct pretok_scan *s, size_t at)
@@ -72,18 +80,9 @@ static size_t match_inner(struct pretok_scan *s, size_t at)
     return walk_spaces(s, at, end, (inner_peek(s, end) & END) != 0);
 }
 
-static size_t match(struct pretok_scan *s, size_t at)
+static size_t match_text(struct pretok_scan *s, size_t at)
 {
-    size_t length, end;
-    unsigned class = walk_class(s, at, &length);
-    if (class & UNICODE_NUMBER)
-        return walk_numbers(s, at, 3);
-    if (class & UNICODE_KANA) {
-        while (at < s->to && (walk_class(s, at, &length) & UNICODE_KANA))
-            at += length;
-        return at;
-    }
-    end = match_inner(s, at);
+    size_t length, end = match_inner(s, at);
     if (end > at)
         return end;
     do {
@@ -91,6 +90,26 @@ static size_t match(struct pretok_scan *s, size_t at)
         at += length;
     } while (!(inner_peek(s, at) & END) && match_inner(s, at) == at);
     return at;
+}
+
+static size_t match(struct pretok_scan *s, size_t at)
+{
+    size_t length, to = s->to, end = at;
+    if (at >= *kana_end(s)) {
+        unsigned class = walk_class(s, at, &length);
+        if (class & UNICODE_NUMBER)
+            return walk_numbers(s, at, 3);
+        while (end < to && (walk_class(s, end, &length) & UNICODE_KANA))
+            end += length;
+        if (end == at)
+            return match_text(s, at);
+        *kana_end(s) = end;
+    }
+    s->to = *kana_end(s);
+    end = match_text(s, at);
+    s->to = to;
+    s->block_end = 0; /* masks may have been cut off at the end of the run */
+    return end;
 }
 
 size_t pretok_deepseek3(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
