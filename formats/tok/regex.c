@@ -14,7 +14,9 @@
 enum {
     MAX_PATTERN = 1 << 16,
     MAX_NESTING = 64,
-    MAX_RETRIES = 200000000, /* of one search: seconds, for a pattern that backtracks without end */
+    MAX_REWRITTEN = 4 << 20,
+    MAX_PAGES = 1024,       /* tables of classes, at most */
+    MAX_RETRIES = 20000000, /* of one search: seconds, for a pattern that backtracks without end */
 };
 
 struct regex {
@@ -68,17 +70,41 @@ static bool contains(const struct set *set, uint32_t code_point)
     return in != set->negated;
 }
 
-/* The ranges of a set as the inside of a class. Surrogates never occur in text. */
-static void put_set(struct rewriter *r, const struct set *set)
+/* How many of the code points of a page are in the set, when it is none or all; else 1. */
+static unsigned count_alike(const struct set *set, uint32_t page)
 {
-    for (uint32_t c = 0; c < 0x110000; c++) {
-        if (!contains(set, c))
-            continue;
-        uint32_t first = c;
-        while (c + 1 < 0x110000 && contains(set, c + 1))
-            c++;
-        buf_printf(&r->out, "\\x{%X}-\\x{%X}", (unsigned)first, (unsigned)c);
+    unsigned n = 0;
+    for (uint32_t i = 0; i < UNICODE_PAGE; i++)
+        n += contains(set, page * UNICODE_PAGE + i);
+    return n == 0 || n == UNICODE_PAGE ? n : 1;
+}
+
+/* The first code point at or behind c that is in the set (is not, with `in` false). Pages of code
+ * points that are all alike are passed over: most pages are, and share one table. */
+static uint32_t next_change(const struct set *set, uint8_t alike[], uint32_t c, bool in)
+{
+    while (c < 0x110000 && contains(set, c) != in) {
+        uint32_t page = c / UNICODE_PAGE;
+        uint8_t *kind = &alike[unicode_page_index[page]];
+        if (*kind == 0)
+            *kind = (uint8_t)(1 + count_alike(set, page));
+        c = *kind == 2 ? c + 1 : (page + 1) * UNICODE_PAGE;
     }
+    return c;
+}
+
+/* The ranges of a set as the inside of a class. Surrogates never occur in text. */
+static ft_status put_set(struct rewriter *r, const struct set *set)
+{
+    uint8_t alike[MAX_PAGES] = {0};
+    for (uint32_t c = next_change(set, alike, 0, true); c < 0x110000;) {
+        uint32_t end = next_change(set, alike, c, false);
+        buf_printf(&r->out, "\\x{%X}-\\x{%X}", (unsigned)c, (unsigned)(end - 1));
+        c = next_change(set, alike, end, true);
+    }
+    if (r->out.len > MAX_REWRITTEN)
+        return ft_fail(r->err, FT_ELIMIT, "the pattern names too many classes of characters");
+    return FT_OK;
 }
 
 static const char CATEGORY_NAMES[UNICODE_CATEGORIES][3] = {
@@ -204,7 +230,7 @@ static ft_status copy_escape(struct rewriter *r, bool in_class)
     FT_TRY(read_set(&set, &is_set, r));
     if (is_set) {
         buf_cstr(&r->out, in_class ? "" : "[");
-        put_set(r, &set);
+        FT_TRY(put_set(r, &set));
         buf_cstr(&r->out, in_class ? "" : "]");
         return FT_OK;
     }
