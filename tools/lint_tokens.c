@@ -130,7 +130,7 @@ static ft_status compare_probes(const struct lint_model *m, const struct chat_te
 }
 
 /* An own template that cannot be opened is compared with nothing. */
-static ft_status check_own_template(const struct lint_model *m, struct lint_list *l, ft_error *err)
+static ft_status check_own_template(struct lint_model *m, struct lint_list *l, ft_error *err)
 {
     struct chat_template *own;
     if (tok_chat_template(m->tok).len == 0)
@@ -138,6 +138,7 @@ static ft_status check_own_template(const struct lint_model *m, struct lint_list
     ft_status st = chat_template_open(&own, "auto", m->tok, err);
     if (st == FT_OK)
         st = compare_probes(m, own, l, err);
+    m->is_own = st == FT_OK && l->counts[LINT_T12] == 0;
     chat_template_close(own);
     return st == FT_EFORMAT || st == FT_EUSAGE ? FT_OK : st;
 }
@@ -244,7 +245,7 @@ static void check_bos(const struct lint_tokens *t, struct lint_list *l)
         n += t->ids.ids[i] == bos;
     if (n > 1 && t->ids.ids[0] == bos && t->ids.ids[1] == bos)
         lint_add(l, LINT_T03, "", "%s", "");
-    else if (n > 1)
+    else if (n > 1 && !t->model->is_own) /* the model's own may begin turns with it */
         lint_add(l, LINT_T04, "", "%zu times", n);
 }
 

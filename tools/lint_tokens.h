@@ -13,6 +13,7 @@ struct lint_model {
     const struct tok *tok;
     const struct chat_template *chat_template;
     int64_t max_length; /* 0 = any */
+    bool is_own;        /* the template renders as that of the tokenizer's file */
     struct buf between; /* what the template writes between a question and its answer */
     str *specials;      /* texts of special tokens, [n_specials] */
     size_t n_specials;
