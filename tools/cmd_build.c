@@ -60,13 +60,6 @@ struct build {
 
 /* --- mapping --------------------------------------------------------------------------------- */
 
-static bool stop_requested(void *ctx, uint64_t n)
-{
-    (void)ctx;
-    (void)n;
-    return atomic_load(stop_flag());
-}
-
 /* A pipe can be read only once, so what it holds is not known before it is mapped. */
 static bool can_look_ahead(const struct manifest *m)
 {
@@ -82,9 +75,8 @@ static ft_status map_missing(struct build *b, struct sink *sink, const struct pi
                              ft_error *err)
 {
     struct plan *plan = &b->recipe.plan;
-    const struct walk_calls calls = {.bytes = stop_requested};
     size_t *parts, n = 0;
-    FT_TRY(walk_input(plan, &calls, err));
+    FT_TRY(walk_ahead(plan, err));
     FT_TRY(mem_new(&parts, plan->n_parts, sizeof *parts, "the list of parts", err));
     for (size_t i = 0; i < plan->n_parts; i++)
         if (!parts_dir_has(b->parts.path, plan, i))

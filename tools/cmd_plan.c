@@ -47,17 +47,6 @@ static const struct opt options[] = {
 
 enum { EMIT_NONE, EMIT_MAKE, EMIT_SLURM };
 
-struct reading {
-    struct progress progress;
-};
-
-static bool show_bytes(void *ctx, uint64_t n)
-{
-    struct reading *r = ctx;
-    progress_update(&r->progress, (double)n * 1e-6, "");
-    return atomic_load(stop_flag());
-}
-
 static ft_status check_regular(const struct manifest *m, ft_error *err)
 {
     struct stat sb;
@@ -67,25 +56,6 @@ static ft_status check_regular(const struct manifest *m, ft_error *err)
                            "%s: not a regular file: other machines cannot read it; use 'ftprep "
                            "build'",
                            m->sources[i].path);
-    return FT_OK;
-}
-
-static double total_mb(const struct manifest *m)
-{
-    double bytes = 0;
-    struct stat sb;
-    for (size_t i = 0; i < m->n_sources; i++)
-        bytes += stat(m->sources[i].path, &sb) == 0 ? (double)sb.st_size : 0;
-    return bytes * 1e-6;
-}
-
-static ft_status read_input(struct plan *plan, ft_error *err)
-{
-    struct reading r;
-    const struct walk_calls calls = {.bytes = show_bytes, .ctx = &r};
-    progress_start(&r.progress, "plan", "MB", total_mb(&plan->manifest));
-    FT_TRY(walk_input(plan, &calls, err));
-    progress_finish(&r.progress, total_mb(&plan->manifest), "");
     return FT_OK;
 }
 
@@ -144,7 +114,7 @@ static ft_status make_plan(struct recipe *r, const struct recipe_options *o, ft_
 {
     struct plan *plan = &r->plan;
     FT_TRY(check_regular(&plan->manifest, err));
-    FT_TRY(read_input(plan, err));
+    FT_TRY(walk_ahead(plan, err));
     if (plan->n_parts == 0)
         return ft_fail(err, FT_EFORMAT, "there is no row in the input");
     FT_TRY(dir_create(o->out, err));

@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
+#include "common/log.h"
+#include "tools/stop.h"
+
 struct walk {
     struct plan *plan;
     const struct walk_calls *calls;
@@ -102,6 +105,34 @@ ft_status walk_input(struct plan *plan, const struct walk_calls *calls, ft_error
     for (uint32_t i = 0; i < plan->manifest.n_sources; i++)
         FT_TRY(read_source(&w, i, err));
     return close_part(&w, err);
+}
+
+/* --- looking ahead --------------------------------------------------------------------------- */
+
+static bool show_bytes(void *ctx, uint64_t n)
+{
+    progress_update(ctx, (double)n * 1e-6, "");
+    return atomic_load(stop_flag());
+}
+
+static double total_mb(const struct manifest *m)
+{
+    double bytes = 0;
+    struct stat sb;
+    for (size_t i = 0; i < m->n_sources; i++)
+        bytes += stat(m->sources[i].path, &sb) == 0 ? (double)sb.st_size : 0;
+    return bytes * 1e-6;
+}
+
+ft_status walk_ahead(struct plan *plan, ft_error *err)
+{
+    struct progress progress;
+    const struct walk_calls calls = {.bytes = show_bytes, .ctx = &progress};
+    double total = total_mb(&plan->manifest);
+    progress_start(&progress, "read", "MB", total);
+    FT_TRY(walk_input(plan, &calls, err));
+    progress_finish(&progress, total, "");
+    return FT_OK;
 }
 
 /* --- one part -------------------------------------------------------------------------------- */

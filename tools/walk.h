@@ -20,6 +20,8 @@ struct walk_calls {
  * of the plan and the sources' bytes, rows and hashes. A part ends behind the first row that brings
  * it to part_bytes; a compressed file is not divided and counts with its own size. */
 FT_NODISCARD ft_status walk_input(struct plan *plan, const struct walk_calls *calls, ft_error *err);
+/* As above without looking at the rows, with a progress line, until a stop is requested. */
+FT_NODISCARD ft_status walk_ahead(struct plan *plan, ft_error *err);
 /* Reads the pieces of one part. FT_EFORMAT when they are not what was planned. */
 FT_NODISCARD ft_status walk_part(const struct plan *plan, size_t part,
                                  const struct walk_calls *calls, ft_error *err);

@@ -78,7 +78,7 @@ class Memory(threading.Thread):
             return 0
 
     def run(self):
-        while not self.done.wait(0.02):
+        while not self.done.wait(0.1):
             self.peak = max(self.peak, sum(map(self.pss, self.tree(self.pid))) / 1024)
 
 
