@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Conversations and chat templates: messages -> text with marks -> ids and loss mask.
- * Templates are rows of the table in chat.c (chat_<name>.c), or files of the user. */
+ * Templates are rows of the tables in chat.c and chat_xtuner_table.c, or files of the user. */
 #ifndef FORMATS_CHAT_H
 #define FORMATS_CHAT_H
 
