@@ -17,8 +17,10 @@ static void classify_portable(struct classify_masks *out, const uint8_t block[CL
         m.blank |= (uint64_t)(c == ' ') << i;
         m.line |= (uint64_t)(c == '\n' || c == '\r') << i;
         m.quote |= (uint64_t)(c == '\'') << i;
+        m.control |= (uint64_t)(c < ' ' || c == 0x7F) << i;
         m.wide |= (uint64_t)(c >> 7) << i;
     }
+    m.control &= ~m.space;
     *out = m;
 }
 
@@ -53,8 +55,10 @@ __attribute__((target("avx2"))) static void classify_avx2(struct classify_masks 
         m.blank |= blank << at;
         m.line |= (uint64_t)(equal_avx2(x, '\n') | equal_avx2(x, '\r')) << at;
         m.quote |= (uint64_t)equal_avx2(x, '\'') << at;
+        m.control |= (uint64_t)(in_range_avx2(x, 0, ' ') | equal_avx2(x, 0x7F)) << at;
         m.wide |= (uint64_t)(uint32_t)_mm256_movemask_epi8(x) << at;
     }
+    m.control &= ~m.space;
     *out = m;
 }
 
@@ -77,6 +81,9 @@ AVX512 static void classify_avx512(struct classify_masks *out, const uint8_t blo
     out->line = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) |
                 _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r'));
     out->quote = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\''));
+    out->control =
+        (in_range_avx512(x, 0, ' ') | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8(0x7F))) &
+        ~out->space;
     out->wide = _mm512_movepi8_mask(x);
 }
 

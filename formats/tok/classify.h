@@ -16,6 +16,7 @@ struct classify_masks {
     uint64_t line;                 /* 0A and 0D, also part of space */
     uint64_t blank;                /* 20 alone, also part of space */
     uint64_t quote;                /* ' */
+    uint64_t control;              /* below 20 and 7F, without space */
     uint64_t wide;                 /* bytes of non-ASCII characters */
 };
 

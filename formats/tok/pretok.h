@@ -44,7 +44,7 @@ struct pretok_stage {
     str pattern;                   /* of SPLIT */
 };
 
-enum { PRETOK_BATCH = CLASSIFY_BLOCK + 1, PRETOK_INNER = 5 };
+enum { PRETOK_BATCH = 4 * CLASSIFY_BLOCK, PRETOK_INNER = 5 };
 
 /* What a scanner remembers about the text in front of the block it reads next. */
 struct pretok_carry {

@@ -8,7 +8,7 @@
  * So for the third the text ends where a numeric character or one of the second set stands, and a
  * run of the second set is a text of its own: not all in it are letters. What no alternative
  * matches, such as control characters, stays together. */
-#include "formats/tok/pretok_walk.h"
+#include "formats/tok/pretok_block.h"
 
 enum { END = 1u << 30 }; /* the class where the text of the third pattern ends */
 
@@ -112,7 +112,42 @@ static size_t match(struct pretok_scan *s, size_t at)
     return end;
 }
 
+static bool mark(struct block *b, unsigned classes, uint64_t bits)
+{
+    if (classes & UNICODE_NUMBER)
+        return false;
+    if (classes & (UNICODE_LETTER | UNICODE_MARK))
+        *(classes & UNICODE_KANA ? &b->kana : &b->letter) |= bits;
+    else if (classes & UNICODE_KANA)
+        return false;
+    else if (classes & (UNICODE_PUNCTUATION | UNICODE_SYMBOL))
+        b->other |= bits;
+    else if (classes & UNICODE_SPACE)
+        b->space |= bits;
+    else
+        return false;
+    return true;
+}
+
+/* A single mark in front of ASCII letters takes just these, white space all letters. */
+static uint64_t starts_of(struct pretok_scan *s)
+{
+    struct block b;
+    if (s->at < *kana_end(s))
+        return 0;
+    block_read(&b, s, mark);
+    block_refuse(&b, b.control);
+    uint64_t others = block_other_starts(&b, b.other);
+    uint64_t ascii = b.letter & b.narrow, taken = others & b.narrow;
+    uint64_t in_front = (b.space & ~b.line) | b.letter;
+    uint64_t starts = others | (b.letter & ~(in_front << 1) & ~(taken << 1 & ascii));
+    starts |= b.letter & ~ascii & ((taken << 1 & ascii) + ascii);
+    starts |= block_triples(b.number) | (b.kana & ~(b.kana << 1));
+    starts |= block_space_starts(&b, block_taken_lines(&b, b.other), b.number | b.kana);
+    return block_trusted(&b, starts);
+}
+
 size_t pretok_deepseek3(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
 {
-    return walk_batch(scan, ends, match);
+    return block_batch(scan, ends, starts_of, match);
 }

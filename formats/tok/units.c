@@ -19,18 +19,9 @@ static uint64_t wide_marks(const struct pretok_scan *s, size_t n)
     return marks;
 }
 
-static uint64_t line_feeds(const uint8_t block[CLASSIFY_BLOCK])
-{
-    uint64_t mask = 0;
-    for (unsigned i = 0; i < CLASSIFY_BLOCK; i++)
-        mask |= (uint64_t)(block[i] == '\n') << i;
-    return mask;
-}
-
-/* carry.set: places in the block that directly follow a mark of the last one; carry.clear: whether
- * its last byte is a line feed. */
-static inline __attribute__((always_inline)) size_t
-scan_block(struct pretok_scan *s, uint32_t *ends, bool runs, bool lines)
+/* carry.set: places in the block that directly follow a mark of the last one. */
+static inline __attribute__((always_inline)) size_t scan_block(struct pretok_scan *s,
+                                                               uint32_t *ends, bool runs)
 {
     uint8_t padded[CLASSIFY_BLOCK] = {0};
     struct classify_masks m;
@@ -45,12 +36,6 @@ scan_block(struct pretok_scan *s, uint32_t *ends, bool runs, bool lines)
         s->carry.set = m.blank >> 63 | wide >> 61;
         starts &= ~behind;
     }
-    if (lines) {
-        uint64_t feeds = (m.space & ~m.blank) == 0 ? 0 : line_feeds(p);
-        starts |= feeds | feeds << 1 | s->carry.clear;
-        s->carry.clear = feeds >> 63;
-        starts &= n_bytes < CLASSIFY_BLOCK ? ((uint64_t)1 << n_bytes) - 1 : ~(uint64_t)0;
-    }
     if (s->carry.classes == 0) /* the piece itself starts here */
         starts &= ~(uint64_t)1;
     s->carry.classes = 1;
@@ -64,15 +49,10 @@ scan_block(struct pretok_scan *s, uint32_t *ends, bool runs, bool lines)
 
 size_t units_before_runs(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
 {
-    return scan_block(scan, ends, true, false);
-}
-
-size_t units_before_runs_and_lines(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
-{
-    return scan_block(scan, ends, true, true);
+    return scan_block(scan, ends, true);
 }
 
 size_t units_before_marks(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
 {
-    return scan_block(scan, ends, false, false);
+    return scan_block(scan, ends, false);
 }
