@@ -38,6 +38,7 @@ endif
 
 CFLAGS  := $(BASE) $(WARN) $(OPT_$(config)) $(CFLAGS_EXTRA)
 comma   := ,
+PIC     := -fPIC -fvisibility=hidden # of common/ and formats/, which libftok is made of
 LDFLAGS := $(filter -fsanitize% --coverage,$(subst fuzzer-no-link$(comma),,$(OPT_$(config)))) -pthread
 LDLIBS  := -lcjson -lzstd -lz -lxxhash -lonig -lm
 # The kernels are written for the vectoriser; under sanitizers -O3 costs minutes of compiling.
@@ -86,7 +87,7 @@ all: $(B)/ftprep $(B)/fttrain lib ## build both programs and libftok
 # with a program's.
 SONAME := libftok.so.0
 FTOK   := $(call obj,formats/tok/ftok.c)
-$(LIB_OBJ): CFLAGS += -fPIC -fvisibility=hidden
+$(LIB_OBJ): CFLAGS += $(PIC)
 .PHONY: lib
 lib: $(B)/libftok.so $(B)/libftok.a
 
@@ -122,7 +123,7 @@ $(B)/%.o: %.c $(B)/flags.txt
 # Rewritten only when the command lines change, so that a changed flag rebuilds everything.
 $(B)/flags.txt: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(subst ',,$(CFLAGS) $(LDFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ',,$(CFLAGS) $(LDFLAGS))' > $@
+	@echo '$(CC) $(subst ',,$(CFLAGS) $(PIC) $(LDFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ',,$(CFLAGS) $(PIC) $(LDFLAGS))' > $@
 FORCE:
 
 # --- tests ------------------------------------------------------------------------------------

@@ -239,7 +239,8 @@ static ft_status copy_escape(struct rewriter *r, bool in_class)
         return copy_code_point(r);
     bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
     bool anchor = !in_class && (c == 'A' || c == 'z');
-    if (c < 0 || (c >= '0' && c <= '9') || (letter && !anchor && strchr("rntfv", c) == NULL))
+    if ((uint8_t)c >= 0x80 || (c >= '0' && c <= '9') ||
+        (letter && !anchor && strchr("rntfv", c) == NULL))
         return refuse(r, r->at - 1, 2, "is not supported");
     buf_byte(&r->out, '\\');
     buf_byte(&r->out, (uint8_t)c);
