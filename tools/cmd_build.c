@@ -113,7 +113,7 @@ static void close_parts(struct build *b, bool done)
     ft_error err;
     if (b->parts.path != NULL && done && parts_dir_prune(&b->parts, plan, &err) != FT_OK)
         log_warn("%s", err.text);
-    parts_dir_close(&b->parts);
+    parts_dir_close(&b->parts, done);
 }
 
 static ft_status build_in(struct build *b, struct out_dir *out, ft_error *err)

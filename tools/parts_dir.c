@@ -74,7 +74,7 @@ ft_status parts_dir_open(struct parts_dir *d, const char *out, const char *work,
     st = look_inside(d, err);
 out:
     if (st != FT_OK)
-        parts_dir_close(d);
+        parts_dir_close(d, false);
     return st;
 }
 
@@ -122,13 +122,15 @@ out:
     return st;
 }
 
-void parts_dir_close(struct parts_dir *d)
+void parts_dir_close(struct parts_dir *d, bool finished)
 {
     ft_error ignored;
     if (d->path != NULL && d->lock < 0 && dir_remove(d->path, &ignored) != FT_OK)
         log_warn("%s", ignored.text);
     if (d->path != NULL && d->lock >= 0) {
-        rmdir(d->path); /* succeeds when it is empty */
+        bool stays = rmdir(d->path) != 0; /* succeeds when it is empty */
+        if (stays && !finished)
+            log_info("what was mapped stays in %s: the same command goes on from there", d->path);
         close(d->lock);
     }
     mem_free(d->path);

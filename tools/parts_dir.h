@@ -18,8 +18,9 @@ FT_NODISCARD ft_status parts_dir_open(struct parts_dir *d, const char *out, cons
 /* Removes the parts that are not in the plan, or all of them without one. */
 FT_NODISCARD ft_status parts_dir_prune(const struct parts_dir *d, const struct plan *plan,
                                        ft_error *err);
-/* A private or empty directory is removed; zeroed is fine. */
-void parts_dir_close(struct parts_dir *d);
+/* A private or empty directory is removed; that another one stays is told when the command did not
+ * finish. Zeroed is fine. */
+void parts_dir_close(struct parts_dir *d, bool finished);
 
 /* The part is there and whole. */
 bool parts_dir_has(const char *dir, const struct plan *plan, size_t part);

@@ -261,7 +261,11 @@ static ft_status encode_scanned(struct job *j, const struct view *v, size_t from
 /* The scanner behind the stages: at marks, or not at all. */
 static scan_fn *unit_scanner(const struct tok *t)
 {
-    return t->cut_marks ? units_before_marks : t->cut_runs ? units_before_runs : pretok_whole;
+    if (t->cut_marks)
+        return units_before_marks;
+    if (!t->cut_runs)
+        return pretok_whole;
+    return t->model.cuts_at_lines ? units_before_runs_and_lines : units_before_runs;
 }
 
 static bool needs_lead(const struct tok *t, const struct view *v, size_t from, size_t to)

@@ -126,6 +126,11 @@ static ft_status init_joints(struct tok_model *m, struct arena *arena,
         return FT_OK;
     }
     m->cuts_at_marks = mark >= 0;
+    /* Every byte has a token, so nothing is unknown, and the line feed has no other. */
+    m->cuts_at_lines =
+        (m->flags & MODEL_BYTE_FALLBACK) && !(m->flags & MODEL_IGNORE_MERGES) && m->ascii['\n'] < 0;
+    for (size_t c = 0; c < 256; c++)
+        m->cuts_at_lines &= m->byte_id[c] >= 0;
     for (size_t i = 0; i < m->bpe.n_merges; i++) {
         str left = s->pieces[m->bpe.merges[i].left], right = s->pieces[m->bpe.merges[i].right];
         if (left.len == 0 || right.len == 0)

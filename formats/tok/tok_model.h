@@ -44,6 +44,7 @@ struct tok_model {
     const str *pieces; /* [n_vocab] borrowed */
     uint64_t *joints; /* BPE_CHARS: pairs of symbols at which some merge joins two tokens (a filter:
                          it may hold more) */
+    bool cuts_at_lines; /* a line feed is always a token of its own */
     bool cuts_at_marks; /* no merge joins anything to a mark on its right but another mark */
     struct unigram unigram;
 };

@@ -25,9 +25,9 @@ enum unicode_class {
     UNICODE_DS_LETTER = 1024,
     UNICODE_DS_PUNCTUATION = 2048,
     UNICODE_DS_CJK = 4096,
-    UNICODE_KANA = 8192,           /* [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF] */
+    UNICODE_KANA = 8192,              /* [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF] */
     UNICODE_BERT_PUNCTUATION = 16384, /* what the Punctuation pre-tokenizer takes */
-    UNICODE_ONIG_WORD = 32768,     /* \w */
+    UNICODE_ONIG_WORD = 32768,        /* \w */
     /* Scripts, behind the bits of the category. */
     UNICODE_HAN = 1 << 21,
     UNICODE_HIRAGANA = 1 << 22,

@@ -19,9 +19,18 @@ static uint64_t wide_marks(const struct pretok_scan *s, size_t n)
     return marks;
 }
 
-/* carry.set: places in the block that directly follow a mark of the last one. */
-static inline __attribute__((always_inline)) size_t scan_block(struct pretok_scan *s,
-                                                               uint32_t *ends, bool runs)
+static uint64_t line_feeds(const uint8_t block[CLASSIFY_BLOCK])
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < CLASSIFY_BLOCK; i++)
+        mask |= (uint64_t)(block[i] == '\n') << i;
+    return mask;
+}
+
+/* carry.set: places in the block that directly follow a mark of the last one; carry.clear: whether
+ * its last byte is a line feed. */
+static inline __attribute__((always_inline)) size_t
+scan_block(struct pretok_scan *s, uint32_t *ends, bool runs, bool lines)
 {
     uint8_t padded[CLASSIFY_BLOCK] = {0};
     struct classify_masks m;
@@ -36,6 +45,12 @@ static inline __attribute__((always_inline)) size_t scan_block(struct pretok_sca
         s->carry.set = m.blank >> 63 | wide >> 61;
         starts &= ~behind;
     }
+    if (lines) {
+        uint64_t feeds = (m.space & ~m.blank) == 0 ? 0 : line_feeds(p);
+        starts |= feeds | feeds << 1 | s->carry.clear;
+        s->carry.clear = feeds >> 63;
+        starts &= n_bytes < CLASSIFY_BLOCK ? ((uint64_t)1 << n_bytes) - 1 : ~(uint64_t)0;
+    }
     if (s->carry.classes == 0) /* the piece itself starts here */
         starts &= ~(uint64_t)1;
     s->carry.classes = 1;
@@ -49,10 +64,15 @@ static inline __attribute__((always_inline)) size_t scan_block(struct pretok_sca
 
 size_t units_before_runs(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
 {
-    return scan_block(scan, ends, true);
+    return scan_block(scan, ends, true, false);
+}
+
+size_t units_before_runs_and_lines(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
+{
+    return scan_block(scan, ends, true, true);
 }
 
 size_t units_before_marks(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH])
 {
-    return scan_block(scan, ends, false);
+    return scan_block(scan, ends, false, false);
 }

@@ -8,6 +8,8 @@
 
 /* Scanners as in pretok.h: a piece ends before each mark that does not follow another one ... */
 size_t units_before_runs(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
+/* The same, and each line feed is a piece of its own: for vocabularies that never join it. */
+size_t units_before_runs_and_lines(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 /* ... or before each mark. */
 size_t units_before_marks(struct pretok_scan *scan, uint32_t ends[PRETOK_BATCH]);
 

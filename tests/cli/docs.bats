@@ -37,3 +37,11 @@ commands_of() {
     done
     blocks templates.md json | cmp - data-samples/template.json
 }
+
+@test "the commands of docs/tokenizers.md run" {
+    blocks tokenizers.md "" | grep '^ftprep ' > "$BATS_TEST_TMPDIR/commands"
+    [ "$(wc -l < "$BATS_TEST_TMPDIR/commands")" -ge 3 ]
+    while read -r line; do
+        PATH=$PWD/$bin:$PATH bash -c "$line" > /dev/null
+    done < "$BATS_TEST_TMPDIR/commands"
+}
