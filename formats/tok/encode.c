@@ -150,7 +150,22 @@ static bool follow_each_other(const struct tok *t, const struct bpe_work *w, siz
     return at == bytes;
 }
 
-static ft_status encode_pretoken(struct job *j, const struct view *v, size_t from, size_t to)
+/* As append_whole, for a short entry: room for CACHE_SHORT_IDS is reserved, so that the copy has a
+ * constant size. */
+static inline void append_short(struct job *j, const struct cache_entry *entry, size_t from)
+{
+    struct tok_ids *out = j->out;
+    memcpy(out->ids + out->n, entry->ids, sizeof entry->ids);
+    if (out->want_offsets) {
+        for (size_t i = 0; i < entry->n; i++) {
+            out->offsets[out->n + i] = (uint32_t)from;
+            from += j->encoder->tok->lengths[entry->ids[i]];
+        }
+    }
+    out->n += entry->n;
+}
+
+static ft_status encode_whole(struct job *j, const struct view *v, size_t from, size_t to)
 {
     struct tok_encoder *e = j->encoder;
     const uint8_t *p = v->text + from;
@@ -167,19 +182,38 @@ static ft_status encode_pretoken(struct job *j, const struct view *v, size_t fro
     return append_encoded(j, w, from);
 }
 
-/* As append_whole, for a short entry: room for CACHE_SHORT_IDS is reserved, so that the copy has a
- * constant size. */
-static inline void append_short(struct job *j, const struct cache_entry *entry, size_t from)
+/* End of the part of a pretoken that starts at `from`: where two ASCII characters stand side by
+ * side that no merge joins. */
+static size_t part_end(const struct tok_model *m, const uint8_t *text, size_t from, size_t to)
 {
-    struct tok_ids *out = j->out;
-    memcpy(out->ids + out->n, entry->ids, sizeof entry->ids);
-    if (out->want_offsets) {
-        for (size_t i = 0; i < entry->n; i++) {
-            out->offsets[out->n + i] = (uint32_t)from;
-            from += j->encoder->tok->lengths[entry->ids[i]];
+    for (from++; from < to; from++) {
+        unsigned a = text[from - 1], b = text[from];
+        if (a < 128 && b < 128 && !(m->ascii_joints[a][b / 64] >> b % 64 & 1))
+            break;
+    }
+    return from;
+}
+
+/* A pretoken that is not in the short cache. */
+static ft_status encode_pretoken(struct job *j, const struct view *v, size_t from, size_t to)
+{
+    const struct tok_model *m = &j->encoder->tok->model;
+    if (!m->cuts_apart)
+        return encode_whole(j, v, from, to);
+    for (size_t end; from < to; from = end) {
+        const struct cache_entry *hit = NULL;
+        end = part_end(m, v->text, from, to);
+        if (end - from <= CACHE_SHORT_BYTES)
+            hit = cache_find(&j->encoder->cache,
+                             cache_key_of(v->text + from, end - from, v->len - from));
+        if (hit != NULL) {
+            FT_TRY(tok_ids_reserve(j->out, CACHE_SHORT_IDS, j->err));
+            append_short(j, hit, from);
+        } else {
+            FT_TRY(encode_whole(j, v, from, end));
         }
     }
-    out->n += entry->n;
+    return FT_OK;
 }
 
 /* The pretokens that end at ends[0..n); the first starts at `from`. Two rounds, so that the cache

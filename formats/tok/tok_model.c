@@ -111,6 +111,16 @@ static bool merges_fallbacks(const struct tok_model *m)
     return false;
 }
 
+/* The mark stands for the space that text has. */
+static void note_ascii_joint(struct tok_model *m, str left, str right)
+{
+    bool marked = left.len >= 3 && memcmp(left.ptr + left.len - 3, MODEL_MARK, 3) == 0;
+    unsigned before = marked ? ' ' : (uint8_t)left.ptr[left.len - 1];
+    unsigned behind = str_starts(right, STR(MODEL_MARK)) ? ' ' : (uint8_t)right.ptr[0];
+    if (before < 128 && behind < 128)
+        m->ascii_joints[before][behind / 64] |= (uint64_t)1 << behind % 64;
+}
+
 /* Tokens side by side stay apart unless a merge joins them, and a merge is known by the two
  * characters that it brings together. */
 static ft_status init_joints(struct tok_model *m, struct arena *arena,
@@ -126,11 +136,11 @@ static ft_status init_joints(struct tok_model *m, struct arena *arena,
         return FT_OK;
     }
     m->cuts_at_marks = mark >= 0;
-    /* Every byte has a token, so nothing is unknown, and the line feed has no other. */
-    m->cuts_at_lines =
-        (m->flags & MODEL_BYTE_FALLBACK) && !(m->flags & MODEL_IGNORE_MERGES) && m->ascii['\n'] < 0;
+    /* Every byte has a token, so nothing is unknown. */
+    m->cuts_apart = (m->flags & MODEL_BYTE_FALLBACK) && !(m->flags & MODEL_IGNORE_MERGES);
     for (size_t c = 0; c < 256; c++)
-        m->cuts_at_lines &= m->byte_id[c] >= 0;
+        m->cuts_apart &= m->byte_id[c] >= 0;
+    m->cuts_at_lines = m->cuts_apart && m->ascii['\n'] < 0;
     for (size_t i = 0; i < m->bpe.n_merges; i++) {
         str left = s->pieces[m->bpe.merges[i].left], right = s->pieces[m->bpe.merges[i].right];
         if (left.len == 0 || right.len == 0)
@@ -138,6 +148,7 @@ static ft_status init_joints(struct tok_model *m, struct arena *arena,
         int32_t before = last_symbol(m, left), behind = char_id(m, str_utf8_next(right, &length));
         size_t bit = joint_bit(before, behind);
         m->joints[bit / 64] |= (uint64_t)1 << bit % 64;
+        note_ascii_joint(m, left, right);
         m->cuts_at_marks &= behind != mark || before == mark;
     }
     return FT_OK;

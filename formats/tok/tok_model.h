@@ -44,6 +44,10 @@ struct tok_model {
     const str *pieces; /* [n_vocab] borrowed */
     uint64_t *joints; /* BPE_CHARS: pairs of symbols at which some merge joins two tokens (a filter:
                          it may hold more) */
+    /* BPE_CHARS: bit b of row a: some merge joins ASCII a to b. Elsewhere a piece can be cut
+     * without a change, if cuts_apart. */
+    uint64_t ascii_joints[128][2];
+    bool cuts_apart;
     bool cuts_at_lines; /* a line feed is always a token of its own */
     bool cuts_at_marks; /* no merge joins anything to a mark on its right but another mark */
     struct unigram unigram;
