@@ -73,8 +73,9 @@ void chat_text_free(struct chat_text *t);
 struct chat_template;
 
 /* name: one of the table; "auto" for what the tokenizer's file carries, as a template of the table
- * when it equals one; or the path of a user's own template, told by its suffix. The tokenizer must live on. FT_EUSAGE for
- * an unknown name, FT_EFORMAT for a template that is broken or does not fit the tokenizer. */
+ * when it equals one; or the path of a user's own template, told by its suffix. The tokenizer must
+ * live on. FT_EUSAGE for an unknown name, FT_EFORMAT for a template that is broken or does not fit
+ * the tokenizer. */
 FT_NODISCARD ft_status chat_template_open(struct chat_template **out, const char *name,
                                           const struct tok *tok, ft_error *err);
 /* From what chat_template_name and chat_template_source gave when a data set was built. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes a tokenizer to standard output as tokenizer.json (--json), in its compact form (--blob), or
- * only its fingerprint (--fingerprint).
+ * Writes a tokenizer to standard output as tokenizer.json (--json), in its compact form (--blob),
+ * or only its fingerprint (--fingerprint).
  *
  * usage: tok_convert --json|--blob|--fingerprint TOKENIZER */
 #include <stdio.h>
