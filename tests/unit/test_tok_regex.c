@@ -5,6 +5,8 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
+#include "common/rng.h"
+#include "formats/tok/pretok_patterns.h"
 #include "formats/tok/pretok_stages.h"
 #include "formats/tok/unicode.h"
 #include "tests/support/check.h"
@@ -116,30 +118,100 @@ static void a_pattern_that_never_ends_is_stopped(void **state)
     regex_destroy(r);
 }
 
+/* --- scanners ---------------------------------------------------------------------------------
+ */
+
+#define ONIG(text)                                                                                 \
+    {                                                                                              \
+        .kind = PRETOK_SPLIT, .dialect = PRETOK_ONIGURUMA, .pattern = { text, sizeof(text) - 1 }   \
+    }
+
+static const struct {
+    size_t n;
+    struct pretok_stage stages[6];
+} known[] = {
+    {1, {{.kind = PRETOK_BYTE_LEVEL}}},
+    {2, {{.kind = PRETOK_DIGITS}, {.kind = PRETOK_BYTE_LEVEL}}},
+    {1, {ONIG(PATTERN_LLAMA3)}},
+    {1, {ONIG(PATTERN_QWEN2)}},
+    {1, {ONIG(PATTERN_CL100K)}},
+    {1, {ONIG(PATTERN_O200K)}},
+    {1, {ONIG(PATTERN_TEKKEN)}},
+    {6,
+     {ONIG(PATTERN_DEEPSEEK_LINES),
+      ONIG(PATTERN_DEEPSEEK_LETTERS),
+      ONIG(PATTERN_DEEPSEEK_PUNCTUATION),
+      ONIG(PATTERN_DEEPSEEK_END),
+      ONIG(PATTERN_DEEPSEEK_CJK),
+      {.kind = PRETOK_DIGITS}}},
+    {3,
+     {ONIG(PATTERN_DEEPSEEK3_NUMBERS), ONIG(PATTERN_DEEPSEEK3_KANA),
+      ONIG(PATTERN_DEEPSEEK3_WORDS)}},
+};
+
+enum { MAX_TEXT = 1024 };
+
 /* Known lists have a scanner; the engine for unknown ones must cut the same. */
+static void compare(const struct pretok *scanner, const struct pretok_stages *engine,
+                    struct pretok_pieces *pieces, str text)
+{
+    ft_error err;
+    ASSERT_OK(pretok_stages_cut(pieces, engine, (const uint8_t *)text.ptr, 0, text.len,
+                                classify_select(CPU_PORTABLE), &err));
+    for (enum cpu_tier tier = CPU_PORTABLE; tier <= cpu_tier(); tier++) {
+        struct pretok_scan scan = {
+            .text = (const uint8_t *)text.ptr, .to = text.len, .classify = classify_select(tier)};
+        size_t at = 0;
+        while (scan.at < scan.to) {
+            uint32_t ends[PRETOK_BATCH];
+            size_t n = scanner->next(&scan, ends);
+            for (size_t i = 0; i < n; i++, at++)
+                if (at >= pieces->n || ends[i] != pieces->items[at].to)
+                    fail_msg("%s, %s: piece %zu of \"%.*s\"", scanner->name, cpu_tier_name(tier),
+                             at, STR_ARG(text));
+        }
+        assert_int_equal(at, pieces->n);
+    }
+}
+
+/* Texts of few kinds of parts meet the borders of patterns, long ones those of blocks. */
+static size_t random_text(char text[MAX_TEXT], uint64_t k)
+{
+    static const char *const parts[] = {
+        "a",      "Z",      "hello",  "World",  " ",      " ",      "  ",         "\n",
+        "\r\n",   "\t",     "'s",     "'LL",    "'re",    "'",      "'\u017F",    "1",
+        "234",    "/",      "!",      "...",    "(",      "\x01",   "\u00A0",     "\u3000",
+        "\u2028", "\u0665", "\u2460", "\u4E00", "\u3042", "\u30FB", "\u00E9",     "\u1EC7",
+        "\u0301", "\uFF01", "\u2019", "\u2014", "\u02B0", "\u01C5", "\U0001F600", "\u200B",
+    };
+    size_t n = 0, n_parts = rng_u64(5, k, 0) % 100, kinds = 2 + rng_u64(5, k, 1) % 40;
+    for (uint64_t i = 0; i < n_parts; i++) {
+        uint64_t kind = rng_u64(5, k, 2 + i) % kinds;
+        const char *part = parts[(kind * 7 + k) % ARRAY_LEN(parts)];
+        memcpy(text + n, part, strlen(part));
+        n += strlen(part);
+    }
+    return n;
+}
+
 static void the_engine_cuts_as_the_scanners_do(void **state)
 {
-    static const struct pretok_stage stages[] = {{.kind = PRETOK_DIGITS},
-                                                 {.kind = PRETOK_BYTE_LEVEL}};
-    static const char text[] = "It's 12 o'clock,\n\n  a\u00b2 \u4e2d3x  !";
-    const struct pretok *scanner = pretok_find(stages, 2);
-    struct pretok_stages *engine;
     struct pretok_pieces pieces = {0};
-    uint32_t ends[PRETOK_BATCH];
     ft_error err;
     (void)state;
-    ASSERT_OK(pretok_stages_create(&engine, stages, 2, &err));
-    ASSERT_OK(pretok_stages_cut(&pieces, engine, (const uint8_t *)text, 0, sizeof text - 1,
-                                classify_select(CPU_PORTABLE), &err));
-    struct pretok_scan scan = {.text = (const uint8_t *)text,
-                               .to = sizeof text - 1,
-                               .classify = classify_select(cpu_tier())};
-    size_t n = scanner->next(&scan, ends);
-    assert_int_equal(n, pieces.n);
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(ends[i], pieces.items[i].to);
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        const struct pretok *scanner = pretok_find(known[i].stages, known[i].n);
+        struct pretok_stages *engine;
+        assert_non_null(scanner);
+        ASSERT_OK(pretok_stages_create(&engine, known[i].stages, known[i].n, &err));
+        for (uint64_t k = 0; k < 20000; k++) {
+            char text[MAX_TEXT];
+            size_t n = random_text(text, k);
+            compare(scanner, engine, &pieces, (str){text, n});
+        }
+        pretok_stages_destroy(engine);
+    }
     pretok_pieces_free(&pieces);
-    pretok_stages_destroy(engine);
 }
 
 int main(void)
