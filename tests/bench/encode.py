@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single-thread speed of ftprep's tokenizer against Hugging Face tokenizers, in one run.
 
-Both encode the same documents (about 4 kB each) and must give the same number of tokens. Prints one
+Both encode the same documents (about 2 kB each) and must give the same number of tokens. Prints one
 JSON line: MB per second of processor time of both, and their ratio.
 
 usage: make tests && python3 tests/bench/encode.py --bin build/release --json tokenizer.json
@@ -23,7 +23,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import tokenizers  # noqa: E402
 
-DOCUMENT_BYTES, ROUNDS = 4096, 3
+DOCUMENT_BYTES, ROUNDS = 2048, 3
 
 
 def default_text(limit):
