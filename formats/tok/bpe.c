@@ -34,6 +34,11 @@ static struct bpe_slot *find_slot(const struct bpe *b, uint64_t pair)
 /* Rank of merging the two symbols, NO_RANK when they do not merge. */
 static uint32_t pair_rank(const struct bpe *b, int32_t left, int32_t right, int32_t *result)
 {
+    if ((uint32_t)(left | right) < BPE_LOW) {
+        const struct bpe_low *low = &b->low[left << BPE_LOW_LOG2 | right];
+        *result = low->result;
+        return ~low->not_rank;
+    }
     const struct bpe_slot *s = find_slot(b, pair_of(left, right));
     *result = s->result;
     return s->rank;
@@ -69,6 +74,15 @@ static void places_to_ranks(struct bpe *b)
             b->slots[i].rank = b->merges[b->slots[i].rank].rank;
 }
 
+static void fill_low(struct bpe *b)
+{
+    for (size_t i = 0; i < b->n_merges; i++) {
+        const struct bpe_merge *m = &b->merges[i];
+        if ((uint32_t)(m->left | m->right) < BPE_LOW)
+            b->low[m->left << BPE_LOW_LOG2 | m->right] = (struct bpe_low){~m->rank, m->result};
+    }
+}
+
 static void drop_replaced(struct bpe *b)
 {
     size_t n = 0;
@@ -87,6 +101,7 @@ ft_status bpe_init(struct bpe *b, struct bpe_merge *merges, size_t n_merges, ft_
         b->shift--;
     FT_TRY(
         mem_new(&b->slots, (size_t)1 << (64 - b->shift), sizeof *b->slots, "the merge table", err));
+    FT_TRY(mem_new(&b->low, (size_t)BPE_LOW * BPE_LOW, sizeof *b->low, "the merge table", err));
     clear_slots(b);
     if (fill_slots(b) > 0) {
         drop_replaced(b);
@@ -94,12 +109,14 @@ ft_status bpe_init(struct bpe *b, struct bpe_merge *merges, size_t n_merges, ft_
         fill_slots(b);
     }
     places_to_ranks(b);
+    fill_low(b);
     return FT_OK;
 }
 
 void bpe_destroy(struct bpe *b)
 {
     mem_free(b->slots);
+    mem_free(b->low);
     *b = (struct bpe){0};
 }
 

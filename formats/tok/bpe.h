@@ -19,11 +19,20 @@ struct bpe_slot {
     int32_t result;
 };
 
+enum { BPE_LOW_LOG2 = 9, BPE_LOW = 1 << BPE_LOW_LOG2 };
+
+/* Every piece starts from symbols of low ids, so most lookups end here. */
+struct bpe_low {
+    uint32_t not_rank; /* ~rank, so that zeroed means no merge */
+    int32_t result;
+};
+
 struct bpe {
     struct bpe_merge *merges; /* [n_merges], by ascending rank; owned by the caller */
     size_t n_merges;
     struct bpe_slot *slots; /* open addressing, power of two, at most half full */
     unsigned shift;         /* 64 - log2 of the slot count */
+    struct bpe_low *low;    /* the pairs of ids below BPE_LOW again, in a grid */
 };
 
 /* Builds the pair table over merges (ids >= 0, ranks below 2^32 - 1). When a pair occurs twice the

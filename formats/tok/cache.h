@@ -11,10 +11,10 @@
 #include "common/error.h"
 
 enum {
-    CACHE_SETS_LOG2 = 15, /* 2 MiB */
+    CACHE_SETS_LOG2 = 17, /* 8 MiB */
     CACHE_SHORT_BYTES = 15,
     CACHE_SHORT_IDS = 3,
-    CACHE_LONG_LOG2 = 12, /* 1 MiB */
+    CACHE_LONG_LOG2 = 14, /* 4 MiB */
     CACHE_LONG_BYTES = 112,
     CACHE_LONG_IDS = 32,
 };
