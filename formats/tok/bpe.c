@@ -21,11 +21,16 @@ static uint64_t pair_of(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
+static uint64_t hash_of(uint64_t pair)
+{
+    return pair * UINT64_C(0x9E3779B97F4A7C15);
+}
+
 /* The slot that holds the pair, or the empty one where it belongs. */
 static struct bpe_slot *find_slot(const struct bpe *b, uint64_t pair)
 {
     size_t mask = ((size_t)1 << (64 - b->shift)) - 1;
-    size_t i = (size_t)((pair * UINT64_C(0x9E3779B97F4A7C15)) >> b->shift);
+    size_t i = (size_t)(hash_of(pair) >> b->shift);
     while (b->slots[i].pair != pair && b->slots[i].pair != BPE_NO_PAIR)
         i = (i + 1) & mask;
     return &b->slots[i];
@@ -39,7 +44,11 @@ static uint32_t pair_rank(const struct bpe *b, int32_t left, int32_t right, int3
         *result = low->result;
         return ~low->not_rank;
     }
-    const struct bpe_slot *s = find_slot(b, pair_of(left, right));
+    uint64_t pair = pair_of(left, right), bit = hash_of(pair) >> b->filter_shift;
+    *result = -1;
+    if (!(b->filter[bit / 64] >> bit % 64 & 1))
+        return NO_RANK;
+    const struct bpe_slot *s = find_slot(b, pair);
     *result = s->result;
     return s->rank;
 }
@@ -74,10 +83,13 @@ static void places_to_ranks(struct bpe *b)
             b->slots[i].rank = b->merges[b->slots[i].rank].rank;
 }
 
-static void fill_low(struct bpe *b)
+/* What pair_rank looks at before the slots. */
+static void fill_front(struct bpe *b)
 {
     for (size_t i = 0; i < b->n_merges; i++) {
         const struct bpe_merge *m = &b->merges[i];
+        uint64_t bit = hash_of(pair_of(m->left, m->right)) >> b->filter_shift;
+        b->filter[bit / 64] |= (uint64_t)1 << bit % 64;
         if ((uint32_t)(m->left | m->right) < BPE_LOW)
             b->low[m->left << BPE_LOW_LOG2 | m->right] = (struct bpe_low){~m->rank, m->result};
     }
@@ -101,6 +113,10 @@ ft_status bpe_init(struct bpe *b, struct bpe_merge *merges, size_t n_merges, ft_
         b->shift--;
     FT_TRY(
         mem_new(&b->slots, (size_t)1 << (64 - b->shift), sizeof *b->slots, "the merge table", err));
+    /* At least eight bits a merge. */
+    b->filter_shift = b->shift - 2;
+    FT_TRY(mem_new(&b->filter, (size_t)1 << (64 - b->filter_shift - 6), sizeof *b->filter,
+                   "the merge table", err));
     FT_TRY(mem_new(&b->low, (size_t)BPE_LOW * BPE_LOW, sizeof *b->low, "the merge table", err));
     clear_slots(b);
     if (fill_slots(b) > 0) {
@@ -109,7 +125,7 @@ ft_status bpe_init(struct bpe *b, struct bpe_merge *merges, size_t n_merges, ft_
         fill_slots(b);
     }
     places_to_ranks(b);
-    fill_low(b);
+    fill_front(b);
     return FT_OK;
 }
 
@@ -117,6 +133,7 @@ void bpe_destroy(struct bpe *b)
 {
     mem_free(b->slots);
     mem_free(b->low);
+    mem_free(b->filter);
     *b = (struct bpe){0};
 }
 

@@ -19,7 +19,7 @@ struct bpe_slot {
     int32_t result;
 };
 
-enum { BPE_LOW_LOG2 = 9, BPE_LOW = 1 << BPE_LOW_LOG2 };
+enum { BPE_LOW_LOG2 = 8, BPE_LOW = 1 << BPE_LOW_LOG2 };
 
 /* Every piece starts from symbols of low ids, so most lookups end here. */
 struct bpe_low {
@@ -32,6 +32,9 @@ struct bpe {
     size_t n_merges;
     struct bpe_slot *slots; /* open addressing, power of two, at most half full */
     unsigned shift;         /* 64 - log2 of the slot count */
+    uint64_t *filter;       /* a bit of every pair's hash: most pairs merge to nothing, which need
+                               not touch the slots */
+    unsigned filter_shift;  /* 64 - log2 of its bits */
     struct bpe_low *low;    /* the pairs of ids below BPE_LOW again, in a grid */
 };
 
