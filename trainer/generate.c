@@ -114,7 +114,17 @@ static bool is_stop(const struct generate_options *o, int32_t id)
 
 struct answer {
     struct buf pending, ready;
+    struct tok_decoding decoding;
 };
+
+/* What tokens of the answer become may depend on there being text in front of them. */
+static void begin_behind(struct answer *a, const struct tok *t, const struct tok_ids *prompt)
+{
+    for (size_t i = 0; i < prompt->n; i++) {
+        tok_decode_next(&a->decoding, t, &a->pending, prompt->ids[i], true);
+        buf_clear(&a->pending);
+    }
+}
 
 /* *stopped = the text holds a stop word; what is in front of it is the end of the answer. */
 static ft_status emit_text(bool *stopped, struct answer *a, const struct generate_options *o,
@@ -139,6 +149,7 @@ ft_status generate_answer(struct generate_result *out, struct model *m,
     double started = clock_seconds();
     FT_ASSERT(prompt->n >= 1);
     *out = (struct generate_result){.n_prompt = (int64_t)prompt->n};
+    begin_behind(&a, o->tok, prompt);
     model_start(m);
     const float *logits = model_feed(m, prompt->ids, (int64_t)prompt->n);
     out->prompt_seconds = clock_seconds() - started;
@@ -150,7 +161,7 @@ ft_status generate_answer(struct generate_result *out, struct model *m,
             out->stopped = true;
             break;
         }
-        tok_decode(o->tok, &a.pending, &id, 1, true);
+        tok_decode_next(&a.decoding, o->tok, &a.pending, id, true);
         FT_GOTO(emit_text(&out->stopped, &a, o, false, err));
         out->n_tokens++;
         if (out->stopped)
@@ -158,6 +169,7 @@ ft_status generate_answer(struct generate_result *out, struct model *m,
         if (out->n_tokens < o->max_tokens)
             logits = model_feed(m, &id, 1);
     }
+    tok_decode_end(&a.decoding, &a.pending);
     FT_GOTO(emit_text(&stop_word, &a, o, true, err));
     out->seconds = clock_seconds() - started;
 out:
