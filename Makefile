@@ -121,9 +121,12 @@ $(B)/%.o: %.c $(B)/flags.txt
 	$(q)$(CC) $(CFLAGS) -c -o $@ $<
 
 # Rewritten only when the command lines change, so that a changed flag rebuilds everything.
+# The flags of all, not those that a target asking for it has of its own.
+$(B)/flags.txt: CFLAGS := $(CFLAGS)
 $(B)/flags.txt: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(subst ',,$(CFLAGS) $(PIC) $(LDFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ',,$(CFLAGS) $(PIC) $(LDFLAGS))' > $@
+.PHONY: FORCE # .SECONDARY would take it for made otherwise
 FORCE:
 
 # --- tests ------------------------------------------------------------------------------------
