@@ -283,7 +283,6 @@ static ft_status build(struct spm *s, const struct spm_file *file, ft_error *err
     FT_TRY(check_all_different(s, err));
     s->bos = find_control(s, s->file.bos_piece);
     s->eos = find_control(s, s->file.eos_piece);
-    s->pad = find_control(s, s->file.pad_piece);
     FT_TRY(make_texts(s, err));
     FT_TRY(make_decoded(s, err));
     FT_TRY(spm_normalizer_init(&s->normalizer, &s->arena, &s->file, err));
@@ -323,11 +322,6 @@ const struct spm_file *spm_contents(const struct spm *s)
     return &s->file;
 }
 
-int32_t spm_unk(const struct spm *s)
-{
-    return s->unk;
-}
-
 int32_t spm_bos(const struct spm *s)
 {
     return s->bos;
@@ -336,11 +330,6 @@ int32_t spm_bos(const struct spm *s)
 int32_t spm_eos(const struct spm *s)
 {
     return s->eos;
-}
-
-int32_t spm_pad(const struct spm *s)
-{
-    return s->pad;
 }
 
 str spm_text(const struct spm *s, int32_t id)

@@ -17,10 +17,8 @@ void spm_destroy(struct spm *s); /* NULL is fine */
 
 /* The file the model was made of, without what does not matter for ids and text. */
 const struct spm_file *spm_contents(const struct spm *s);
-int32_t spm_unk(const struct spm *s); /* -1 = none, so the next three */
-int32_t spm_bos(const struct spm *s);
+int32_t spm_bos(const struct spm *s); /* -1 = none, so the next */
 int32_t spm_eos(const struct spm *s);
-int32_t spm_pad(const struct spm *s);
 
 /* What a piece decodes to in the middle of a text. */
 str spm_text(const struct spm *s, int32_t id);

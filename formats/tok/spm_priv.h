@@ -54,7 +54,7 @@ struct spm_bpe {
 struct spm {
     struct arena arena;
     struct spm_file file; /* strings in the arena */
-    int32_t n_vocab, unk, bos, eos, pad;
+    int32_t n_vocab, unk, bos, eos;
     str *texts; /* [n_vocab] as they occur in normalised text; .len 0 = cannot occur */
     struct spm_normalizer normalizer;
     struct spm_symbols user; /* in normalised text */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "formats/tok/tok_internal.h"
+#include "tests/support/tok_round_trip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,20 +28,6 @@ static void use(const struct tok *t)
     tok_encoder_destroy(e);
 }
 
-static void round_trip(const struct tok *t)
-{
-    struct buf blob = {0};
-    struct tok *copy;
-    ft_error err;
-    if (tok_to_blob(&blob, t, &err) != FT_OK ||
-        tok_from_blob(&copy, "again", buf_view(&blob), &err) != FT_OK)
-        abort();
-    if (!hash128_eq(tok_fingerprint(t), tok_fingerprint(copy)))
-        abort();
-    tok_close(copy);
-    buf_free(&blob);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tok *t;
@@ -48,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tok_spm_parse(&t, "fuzz", (str){(const char *)data, size}, &err) != FT_OK)
         return 0;
     use(t);
-    round_trip(t);
+    tok_round_trip(t);
     tok_close(t);
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "formats/tok/tok.h"
+#include "tests/support/tok_round_trip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,20 +26,6 @@ static void use(const struct tok *t)
     tok_encoder_destroy(e);
 }
 
-static void round_trip(const struct tok *t)
-{
-    struct buf blob = {0};
-    struct tok *copy;
-    ft_error err;
-    if (tok_to_blob(&blob, t, &err) != FT_OK ||
-        tok_from_blob(&copy, "again", buf_view(&blob), &err) != FT_OK)
-        abort();
-    if (!hash128_eq(tok_fingerprint(t), tok_fingerprint(copy)))
-        abort();
-    tok_close(copy);
-    buf_free(&blob);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tok *t;
@@ -51,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         store_u64le(blob + size - 8, hash64(blob, size - 8));
     if (tok_from_blob(&t, "fuzz", (str){blob, size}, &err) == FT_OK) {
         use(t);
-        round_trip(t);
+        tok_round_trip(t);
         tok_close(t);
     }
     mem_free(blob);
